@@ -13,9 +13,9 @@ from live_setting import answering, free_port, run_servers, untrained, whole_map
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.monitor import Monitor
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.shared_forecasts import SharedForecasts
 from crossfeed.live.simulated.serve import ProtocolName
-from crossfeed.live.sources import SourceOptions, open_source
 
 
 def machines(count: int, seconds: float, protocol: ProtocolName) -> None:
@@ -47,7 +47,7 @@ async def _watch(
     options = SourceOptions(whole_mapping(model.path.parent) if protocol == "mtconnect" else None)
     shared = SharedForecasts(model.model)
     monitors = [
-        Monitor(model, open_source(addresses[protocol].format(port), options), forecasts=shared, patient=True)
+        Monitor(model, open_source(addresses[protocol].format(port), options), forecasts=shared, waits_for_source=True)
         for port in ports
     ]
     running = [asyncio.create_task(monitor.run()) for monitor in monitors]

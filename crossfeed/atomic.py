@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -43,6 +44,15 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # a folder that is none, or a disk that is gone, must not hide the error above
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_file(content: bytes, name: str) -> Iterator[Path]:
+    """Bytes in a file of their own that is gone afterwards, for readers that want a path."""
+    with tempfile.TemporaryDirectory(prefix="crossfeed-") as folder:
+        path = Path(folder) / name
+        path.write_bytes(content)
+        yield path
 
 
 def sync(path: Path) -> None:

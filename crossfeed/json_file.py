@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from crossfeed.atomic import atomic_file
@@ -30,7 +30,7 @@ def plain(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if hasattr(value, "tolist"):  # arrays and scalars of numpy, without importing it
         return plain(value.tolist())
-    return value
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def write_json(path: Path | str, content: Any) -> None:

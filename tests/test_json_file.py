@@ -67,3 +67,7 @@ def test_what_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text, encoding="utf-8")
     with pytest.raises(StorageError, match=r"x\.json"):
         read_sealed(tmp_path / "x.json")
+
+
+def test_paths_are_written_as_texts():
+    assert plain({"file": Path("out/model.onnx")}) == {"file": str(Path("out/model.onnx"))}

@@ -31,8 +31,6 @@ def export(
 
     Example: crossfeed export run/ --out model.onnx --int8 --table target.parquet
     """
-    from dataclasses import asdict
-
     from crossfeed.cli.render.grid import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.export.export import export_model
@@ -44,7 +42,7 @@ def export(
         raise ConfigError(f"--quantiles {quantiles} holds no numbers.", expected="such as 0.05,0.5,0.95") from error
     done = export_model(model, out, levels=levels, members=members, int8=int8, table=table, force=force)
     if json:
-        print_json({**asdict(done), "path": str(done.path)})
+        print_json(done)
         return
     typer.echo(f"{done.path}: {done.bytes / 1e6:.1f} MB, {done.metadata['precision']}, any batch, any sensors missing")
     typer.echo(f"largest difference to torch, in float32: {done.difference:.1e} z-units")

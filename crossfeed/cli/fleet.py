@@ -25,15 +25,12 @@ def generate(
 
     Example: crossfeed fleet generate fleet --machines 1024 --minutes 40 --jobs 2
     """
-    from dataclasses import asdict
-
     from crossfeed.cli.render.fleet import show_shards
     from crossfeed.cli.render.grid import print_result
     from crossfeed.fleet.shards import FleetPlan, generate
 
     shards = generate(out, FleetPlan(machines, minutes, seed), jobs, engine, address)
-    facts = [asdict(shard) | {"path": str(shard.path)} for shard in shards]
-    print_result(facts, json, lambda: show_shards(out, shards))
+    print_result(shards, json, lambda: show_shards(out, shards))
 
 
 _Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]

@@ -8,7 +8,7 @@ import typer
 from crossfeed.cli.options import MachineName, Model, MotionFile, TableFile
 
 if TYPE_CHECKING:
-    from crossfeed.live.sources import SourceOptions
+    from crossfeed.live.open_source import SourceOptions
 
 app = typer.Typer(
     name="live",
@@ -39,9 +39,8 @@ def source_options(
     """What an address does not say; `crossfeed serve` asks for the same under names that begin with live."""
     import logging
 
-    from crossfeed.live.credentials import read_credentials
-    from crossfeed.live.opcua_security import read_security
-    from crossfeed.live.sources import SourceOptions
+    from crossfeed.live.open_source import SourceOptions
+    from crossfeed.live.security import read_credentials, read_security
 
     # Lost connections are told in our own words; the library's tracebacks would hide them.
     logging.getLogger("asyncua").setLevel(logging.CRITICAL)
@@ -80,7 +79,7 @@ def watch(
     from crossfeed.cli.live_screen import show
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.live.monitor import Monitor
-    from crossfeed.live.sources import open_source
+    from crossfeed.live.open_source import open_source
     from crossfeed.programs.limits import read_limits
 
     options = source_options(mapping, security, certificate, key, trust, credentials)
@@ -119,8 +118,8 @@ def record(
     from contextlib import suppress
 
     from crossfeed.cli.render.grid import next_step
+    from crossfeed.live.open_source import open_source
     from crossfeed.live.recorder import record as run_record
-    from crossfeed.live.sources import open_source
     from crossfeed.progress import console
 
     opened = open_source(source, source_options(mapping, security, certificate, key, trust, credentials))
@@ -178,7 +177,7 @@ def discover(
     """
     import asyncio
 
-    from crossfeed.live.sources import discover_mapping
+    from crossfeed.live.open_source import discover_mapping
 
     options = source_options(None, security, certificate, key, trust, credentials)
     typer.echo(asyncio.run(discover_mapping(source, options)), nl=False)
@@ -194,7 +193,7 @@ def certificate(
     """
     import asyncio
 
-    from crossfeed.live.opcua_security import make_certificate
+    from crossfeed.live.security import make_certificate
 
     made, private = asyncio.run(make_certificate(folder))
     typer.echo(f"wrote {made}\nwrote {private}")

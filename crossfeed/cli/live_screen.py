@@ -35,7 +35,7 @@ async def _print_lines(monitor: "Monitor") -> None:
     from json import dumps
 
     async for snapshot in monitor.updates():
-        print(dumps(snapshot.as_dict(), ensure_ascii=False), flush=True)
+        print(dumps(snapshot.to_dict(), ensure_ascii=False), flush=True)
 
 
 async def _draw(monitor: "Monitor") -> None:

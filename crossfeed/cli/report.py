@@ -29,10 +29,8 @@ def report(
 
     Example: crossfeed report mystudy --comparison comparison --audit audit.json
     """
-    from dataclasses import asdict
-    from json import dumps
-
     with quick_start():
+        from crossfeed.cli.render.grid import print_json
         from crossfeed.grid import plural
         from crossfeed.reporting.artefacts import gather
         from crossfeed.reporting.drawing import prepare_to_draw
@@ -46,7 +44,7 @@ def report(
     )  # fmt: skip
     written = write_report(found, out)
     if json:
-        typer.echo(dumps(asdict(written), default=str, indent=2))
+        print_json(written)
         return
     typer.echo(f"{written.answer}")
     held = f"{plural(len(written.tables) // 2, 'table')}, {plural(len(written.figures), 'figure')}"

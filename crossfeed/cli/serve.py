@@ -62,12 +62,12 @@ def serve(
     try:
         from crossfeed.configuration import parse
         from crossfeed.studio.settings import ServeSettings
-        from crossfeed.studio.start import Live, make_service, start
+        from crossfeed.studio.start import LiveSetup, make_service, start
 
         machine = None
         if live is not None:
             options = source_options(mapping, live_security, live_certificate, live_key, live_trust, live_credentials)
-            machine = Live(live, options, programs, learn)
+            machine = LiveSetup(live, options, programs, learn)
         address = {
             "host": host, "port": port, "certificate": certificate, "key": key, "proxy_does_tls": proxy_does_tls,
             "names": tuple(name or ()),

@@ -73,7 +73,7 @@ def simulate(
     else:
         summaries = list(simulate_pair(out, scale, seed, measured_commands, plots, cycles))
     if json:
-        print_json([summary.as_dict() for summary in summaries])
+        print_json(summaries)
         return
     show_simulated(summaries)
     if plots and program is None and fleet is None:

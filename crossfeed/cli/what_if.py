@@ -54,6 +54,6 @@ def what_if(
         motion_limits=read_motion_limits(limits) if limits else None, out=out, plot=plot,
     )  # fmt: skip
     if json:
-        print_json(answer.to_dict())
+        print_json(answer)
     else:
         typer.echo(repr(answer))

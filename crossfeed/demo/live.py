@@ -13,7 +13,7 @@ from crossfeed.live.simulated.serve import make_server, serve
 from crossfeed.programs.bundled import program_path
 from crossfeed.progress import console
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.start import Live, make_service, start
+from crossfeed.studio.start import LiveSetup, make_service, start
 
 MACHINE, PROGRAM = "spinner_630", "bundled:face_pocket"
 
@@ -30,7 +30,7 @@ def show_live(folder: Path, port: int = 8400, open_page: bool = True) -> None:
         await serve(feed, make_server("opcua", feed, opcua), on_ready=lambda _: ready())
 
     programs = program_path(PROGRAM).parent
-    live = Live(f"opc.tcp://127.0.0.1:{opcua}/crossfeed", programs=programs, companion=work)
+    live = LiveSetup(f"opc.tcp://127.0.0.1:{opcua}/crossfeed", programs=programs, companion=work)
     start(make_service(locked_model(folder), ServeSettings(port=port), live=live, runs=(folder,)), open_page=open_page)
 
 

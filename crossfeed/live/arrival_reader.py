@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.machine_rows import MachineRows
-from crossfeed.live.rows import RowMaker
+from crossfeed.live.row import MachineRows
+from crossfeed.live.row_maker import RowMaker
 from crossfeed.live.snapshot import Counters
 from crossfeed.live.source import LINE, OVERRIDES, Arrival, Notice, Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
@@ -46,7 +46,7 @@ class ArrivalReader:
         self._counts["samples"] += 1
         newest = self._maker.newest
         if newest is None or sample.time > newest:
-            self.clock.see(sample.time)
+            self.clock.observe(sample.time)
         if sample.channel in _FOLLOWED and (newest is None or sample.time >= newest - MICROSECONDS):
             self.states[sample.channel] = sample.value
         if not self._maker.add(sample):

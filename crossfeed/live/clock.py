@@ -17,7 +17,7 @@ class SourceClock:
         self._begin: tuple[float, float] | None = None
         self._delays: deque[float] = deque(maxlen=_WINDOW)
 
-    def see(self, stamp: int, arrived: float | None = None) -> None:
+    def observe(self, stamp: int, arrived: float | None = None) -> None:
         """A sample with this stamp arrived now (or at `arrived`, seconds since 1970)."""
         arrived = time.time() if arrived is None else arrived
         seconds = stamp / MICROSECONDS
@@ -47,7 +47,7 @@ class SourceClock:
         return max(0.0, self.now() - moment) / self.speed
 
     @property
-    def remark(self) -> str:
+    def skew_warning(self) -> str:
         """A sentence where the clocks lie too far apart, else nothing."""
         if abs(self.skew) <= REPORTED_S or self.speed != 1.0:
             return ""

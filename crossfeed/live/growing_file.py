@@ -2,12 +2,11 @@
 
 import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.grid import plural
 from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
@@ -123,7 +122,7 @@ class _FilePart:
         whole = beginning[: beginning.rfind(b"\n") + 1]
         if whole.count(b"\n") < 2:
             return False
-        with _written(whole) as file:
+        with temporary_file(whole, "part.csv") as file:
             dialect = sniff(file, self._mapping.separator, self._mapping.decimal)
         lines = whole.splitlines(keepends=True)
         if len(lines) < dialect.skip + 2:
@@ -143,7 +142,7 @@ class _FilePart:
 
     def _samples(self, lines: bytes) -> Iterator[Arrival]:
         assert self._head is not None
-        with _written(self._head + lines, self.path.stem) as file:
+        with temporary_file(self._head + lines, f"{self.path.stem}.csv") as file:
             try:
                 runs = list(self.log_format.read(self.log_format, file))
             except LogError as error:
@@ -162,12 +161,3 @@ class _FilePart:
 
 def _identity(status: os.stat_result) -> str:
     return f"{status.st_dev}:{status.st_ino}"
-
-
-@contextmanager
-def _written(content: bytes, stem: str = "part") -> Iterator[Path]:
-    """Bytes in a file of their own, for readers that want one."""
-    with tempfile.TemporaryDirectory(prefix="crossfeed-live-") as folder:
-        path = Path(folder) / f"{stem}.csv"
-        path.write_bytes(content)
-        yield path

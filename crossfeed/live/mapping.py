@@ -49,21 +49,3 @@ class LiveMapping(ColumnMapping):
     def names(self) -> dict[str, str]:
         """Native name -> channel or state, of everything that is to be listened to."""
         return {c.native: c.channel for c in self.columns if c.native} | self.states.names()
-
-    def to_yaml(self, remarks: dict[str, str], unused: list[str]) -> str:
-        """The mapping as a text to check by hand; `remarks` say why a column is what it is."""
-        lines = [f"machine: {self.machine}", "schema: canonical", f"period: {self.period:g}", "columns:"]
-        for column in self.columns:
-            if column.native is None:
-                entry = f"  - {{constant: {column.constant:g}, channel: {column.channel}}}"
-            else:
-                entry = f'  - {{native: "{column.native}", channel: {column.channel}, unit: "{column.unit}"}}'
-            lines.append(f"{entry:<96} # {remarks.get(column.channel, '')}")
-        states = {name: value for name, value in self.states.model_dump().items() if value}
-        if states:
-            lines.append("states:")
-            lines += [f'  {name}: "{value}"' for name, value in states.items()]
-        lines.append(f"sampling_ms: {self.sampling_ms:g}")
-        lines.append(f"publishing_ms: {self.publishing_ms:g}")
-        lines += [f"# not used: {name}" for name in unused]
-        return "\n".join(lines) + "\n"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.backoff import backoff
 from crossfeed.live.clock import SourceClock
-from crossfeed.live.look_ahead import LookAhead
+from crossfeed.live.machine_forecaster import MachineForecaster
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.promises import PromisedForecast
 from crossfeed.live.queue import BoundedQueue, listening
+from crossfeed.live.reconnect import backoff
 from crossfeed.live.shared_forecasts import SharedForecasts
-from crossfeed.live.snapshot import Counters, Light, PlanUsed, Recent, Snapshot, worst
+from crossfeed.live.snapshot import Counters, Light, PlanUsed, RecentRows, Snapshot, worst
 from crossfeed.live.source import Arrival, LiveSource
 from crossfeed.live.trust import Trust
 from crossfeed.machines.declaration import LogFormat
@@ -44,24 +44,24 @@ class Monitor:
         limits: MotionLimits | None = None,
         learner: "LiveLearner | None" = None,
         speed: float = 1.0,
-        patient: bool = False,
+        waits_for_source: bool = False,
     ) -> None:
-        """A patient one waits for a machine that is not there yet; monitors with the same `forecasts` share passes.
+        """With `waits_for_source` the machine need not be there yet; monitors with the same `forecasts` share passes.
 
         A learner (`crossfeed.live.learning`) moves a copy of the model while it watches.
         """
-        self.model, self.source, self.programs, self.patient = model, source, programs, patient
+        self.model, self.source, self.programs, self.waits_for_source = model, source, programs, waits_for_source
         self._forecasts = SharedForecasts(model.model) if forecasts is None else forecasts
         self._limits, self._learner = limits or MotionLimits(), learner
         self._clock = SourceClock(speed)
         self._shown_rows = max(_SHOWN_ROWS, model.model.config.context)
         self._trust = Trust(model)
         self._reader: ArrivalReader | None = None
-        self._ahead: LookAhead | None = None
+        self._forecaster: MachineForecaster | None = None
         self._queue = BoundedQueue()
         self._promised: PromisedForecast | None = None
         self._next_forecast = 0.0
-        self._problem = self._absent = ""
+        self._forecast_error = self._source_error = ""
         self._listeners: set[asyncio.Event] = set()
 
     async def run(self) -> None:
@@ -69,20 +69,20 @@ class Monitor:
         try:
             await self._work()
         except CrossfeedError as error:
-            self._absent = error.found
+            self._source_error = error.found
             self._publish()
             raise
 
     async def _open(self) -> LogFormat:
-        """What the source will tell; a patient monitor asks again until there is one."""
+        """What the source will tell; asked again, where that is wanted, until there is one."""
         waits = backoff()
         while True:
             try:
                 return await self.source.open()
             except LogError as error:
-                if not self.patient:
+                if not self.waits_for_source:
                     raise
-                self._absent = f"{error.found} It is tried again."
+                self._source_error = f"{error.found} It is tried again."
                 self._publish()
             await asyncio.sleep(next(waits))
 
@@ -93,21 +93,23 @@ class Monitor:
         log_format = await self._open()
         self.model.check_rows(log_format.period, f"The source {self.source.title}")
         schema = self.model.model.schema
-        self._reader, self._absent = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
+        self._reader, self._source_error = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
         follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
-        ahead = self._ahead = LookAhead(self.model.model, self._forecasts, self._trust, follower, self._learner)
+        forecaster = self._forecaster = MachineForecaster(
+            self.model.model, self._forecasts, self._trust, follower, self._learner
+        )
         try:
             async with listening(self.source, self._queue.put) as heard:
                 while True:
                     arrived = await self._queue.take(_TICK_S)
-                    await self._digest(arrived, self._reader, ahead)
+                    await self._digest(arrived, self._reader, forecaster)
                     self._publish()
                     if heard.done() and not len(self._queue):
                         heard.result()
                         return
         finally:
-            ahead.close()
+            forecaster.close()
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         """A snapshot after every change; a slow listener misses some, never the newest."""
@@ -125,7 +127,7 @@ class Monitor:
         for changed in self._listeners:
             changed.set()
 
-    async def _digest(self, arrived: Sequence[Arrival], reader: "ArrivalReader", ahead: LookAhead) -> None:
+    async def _digest(self, arrived: Sequence[Arrival], reader: "ArrivalReader", forecaster: MachineForecaster) -> None:
         if reader.take(arrived):
             self._trust.observe(reader.rows.running())
         if not reader.unread:
@@ -137,10 +139,10 @@ class Monitor:
         unread, reread = reader.unread, reader.reread
         reader.unread, reader.reread = 0, False
         try:
-            self._promised = await ahead.look(reader.rows.running(), reader.states, unread, reread)
-            self._problem = ""
+            self._promised = await forecaster.forecast(reader.rows.running(), reader.states, unread, reread)
+            self._forecast_error = ""
         except CrossfeedError as error:
-            self._promised, self._problem = None, error.found
+            self._promised, self._forecast_error = None, error.found
             reader.reread = True
 
     @property
@@ -155,8 +157,8 @@ class Monitor:
         age = None if rows is None or rows.newest is None else self._clock.age(rows.newest.time)
         channels = {column.channel for column in reader.log_format.columns} if reader else set()
         missing = model.config.context - (len(rows.running()) if rows is not None else 0)
-        lights = self._trust.lights(channels, age, self._problem, max(missing, 0))
-        verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.remark))
+        lights = self._trust.lights(channels, age, self._forecast_error, max(missing, 0))
+        verdict = Light(worst(lights), self._trust.verdict(lights, self._clock.skew_warning))
         return Snapshot(
             machine=reader.log_format.machine if reader else "",
             source=self.source.title,
@@ -167,13 +169,13 @@ class Monitor:
             sensors=schema.sensor_names,
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
-            recent=Recent.of(list(rows) if rows is not None else [], schema),
+            recent=RecentRows.of(list(rows) if rows is not None else [], schema),
             plan=promised.plan if promised else PlanUsed("none", "there is no forecast yet"),
             horizons=tuple(model.horizons),
             forecast=promised.intervals() if promised else {},
             lights=lights,
-            verdict=Light("red", self._absent) if self._absent else verdict,
+            verdict=Light("red", self._source_error) if self._source_error else verdict,
             counters=reader.counters(self._queue.dropped) if reader else Counters(),
             notices=tuple(reader.notices) if reader else (),
-            learning=self._ahead.learning if self._ahead else "",
+            learning=self._forecaster.learning if self._forecaster else "",
         )

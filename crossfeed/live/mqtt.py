@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from crossfeed.errors import LogError
 from crossfeed.extras import need
-from crossfeed.live.backoff import backoff
-from crossfeed.live.credentials import Credentials
 from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
+from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
+from crossfeed.live.reconnect import reconnecting, silence
+from crossfeed.live.security import Credentials
 from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample
 from crossfeed.live.sparkplug import decode
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
@@ -64,7 +64,7 @@ class MqttSource(LiveSource):
             self._names = self._mapping.names()
         return self._mapping.log_format(self.title)
 
-    async def propose(self, seconds: float = _DISCOVERY_S) -> Discovery:
+    async def propose(self, seconds: float = _DISCOVERY_S) -> MappingProposal:
         """What is told within a few seconds, and what it may mean."""
         found: dict[str, FoundNode] = {}
         with suppress(TimeoutError):
@@ -95,22 +95,14 @@ class MqttSource(LiveSource):
                 expected="an address such as mqtt://192.168.0.10:1883/mill_7",
             ) from error
 
-    async def arrivals(self) -> AsyncIterator[Arrival]:
-        waits = backoff()
-        lost = False
-        while True:
-            try:
-                async for topic, content in self._messages():
-                    if lost:
-                        lost, waits, self._lost_at = False, backoff(), self._newest
-                        yield Notice("reconnect", "the broker is back")
-                    for arrival in self._arrivals_of(topic, content):
-                        yield arrival
-            except LogError as error:
-                if not lost:
-                    yield Notice("degraded", f"the connection was lost: {error.found}")
-                lost = True
-                await asyncio.sleep(next(waits))
+    def arrivals(self) -> AsyncIterator[Arrival]:
+        return reconnecting(self._connection, (LogError,), "the broker is back")
+
+    async def _connection(self) -> AsyncIterator[Arrival]:
+        self._lost_at = self._newest
+        async for topic, content in self._messages():
+            for arrival in self._arrivals_of(topic, content):
+                yield arrival
 
     def _arrivals_of(self, topic: str, content: bytes) -> Iterator[Arrival]:
         message_type = _message_type(topic)
@@ -149,9 +141,8 @@ class MqttSource(LiveSource):
     def _end_of_gap(self, stamp: int) -> Iterator[Arrival]:
         since = [begin for begin in (self._dead_since, self._lost_at) if begin]
         if since and stamp > min(since):
-            begin, self._dead_since, self._lost_at = min(since), None, None
-            seconds = (stamp - begin) / MICROSECONDS
-            yield Notice("gap", f"nothing was heard for {seconds:.1f} s", begin, stamp)
+            yield silence(min(since), stamp)
+            self._dead_since = self._lost_at = None
 
     def _values(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
         """Native name, value, stamp and whether it is history, of everything in a message."""
@@ -170,7 +161,7 @@ class MqttSource(LiveSource):
             self._aliases[owner] = {
                 one.alias: one.name for one in payload.metrics if one.alias is not None and one.name
             }
-        self._number(node, message_type, payload.sequence)
+        self._count_missing(node, message_type, payload.sequence)
         names = self._aliases.get(owner, {})
         for metric in payload.metrics:
             name = metric.name or (names.get(metric.alias) if metric.alias is not None else None)
@@ -178,7 +169,7 @@ class MqttSource(LiveSource):
             if name is not None and stamp is not None and not name.startswith(("bdSeq", "Node Control/")):
                 yield name, metric.value, stamp * 1000, metric.historical
 
-    def _number(self, node: str, message_type: str, sequence: int | None) -> None:
+    def _count_missing(self, node: str, message_type: str, sequence: int | None) -> None:
         """Messages of a node are numbered from 0 to 255; those that do not follow each other leave a gap."""
         if sequence is None:
             return
@@ -225,7 +216,7 @@ def _stamp(told: Any) -> int:
     """A time as ISO text, or as a number of seconds, milliseconds or microseconds, told apart by its size."""
     try:
         if isinstance(told, str):
-            return round(datetime.fromisoformat(told.replace("Z", "+00:00")).timestamp() * MICROSECONDS)
+            return round(datetime.fromisoformat(told).timestamp() * MICROSECONDS)
         factor = 1 if told > 1e14 else 1000 if told > 1e11 else MICROSECONDS
         return round(float(told) * factor)
     except (TypeError, ValueError) as error:

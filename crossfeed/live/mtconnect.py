@@ -1,28 +1,43 @@
 """MTConnect agents: /probe says what there is, /current where it stands, /sample streams what changes."""
 
 import asyncio
+import xml.etree.ElementTree as ElementTree
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.live.backoff import backoff
 from crossfeed.live.http_stream import get
-from crossfeed.live.mtconnect_page import OutOfRangeError, StreamsPage, read_page
+from crossfeed.live.reconnect import reconnecting
 from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.mtconnect import LOG_FORMAT
 from crossfeed.machines.mtconnect_channels import propose
-from crossfeed.machines.mtconnect_devices import Item, read_devices
+from crossfeed.machines.mtconnect_devices import Item, read_devices, tag
 from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
 
 _INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
 _UNAVAILABLE = "UNAVAILABLE"
 Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsPage:
+    """One streams document: who wrote it, what follows, and its observations in order of their sequence."""
+
+    instance: int
+    following: int
+    created: int
+    observations: list[tuple[int, int, str, str]]  # sequence, stamp, item, value
+
+
+class OutOfRangeError(Exception):
+    """The agent no longer holds the sequence that was asked for."""
 
 
 class MtconnectSource(LiveSource):
@@ -78,10 +93,7 @@ class MtconnectSource(LiveSource):
 
     async def read_model(self, read: Callable[[Path], Found]) -> Found:
         """What a reader of files finds in the device model that the agent gives."""
-        page = await self._page("/probe")
-        with TemporaryDirectory(prefix="crossfeed-live-") as folder:
-            file = Path(folder) / "Devices.xml"
-            file.write_bytes(page)
+        with temporary_file(await self._page("/probe"), "Devices.xml") as file:
             return read(file)
 
     async def _device(self) -> tuple[str, Mapping[str, Item]]:
@@ -105,7 +117,7 @@ class MtconnectSource(LiveSource):
             async with asyncio.timeout(30.0):
                 page = await answer.whole()
             answer.writer.close()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+        except (OSError, asyncio.IncompleteReadError) as error:
             raise LogError(
                 f"There is no MTConnect agent at {self.address}: {error or 'no answer'}.",
                 expected="an address such as http://192.168.0.10:5000 that answers /probe",
@@ -116,25 +128,16 @@ class MtconnectSource(LiveSource):
         self._instance, self._next = int(position["instance"]), int(position["next"])
         self._newest = int(position.get("newest", 0))
 
-    async def arrivals(self) -> AsyncIterator[Arrival]:
-        waits = backoff()
-        lost = False
-        while True:
-            try:
-                async for arrival in self._stream():
-                    if lost:
-                        lost, waits = False, backoff()
-                        yield Notice("reconnect", "the agent is back")
-                    yield arrival
-                raise LogError("the stream ended")
-            except OutOfRangeError:
-                # The agent's buffer no longer holds what we want: whatever was in between is lost.
-                self._next = None
-            except (OSError, TimeoutError, LogError, ValueError, asyncio.IncompleteReadError) as error:
-                if not lost:
-                    yield Notice("degraded", f"the connection was lost: {str(error) or type(error).__name__}")
-                lost = True
-                await asyncio.sleep(next(waits))
+    def arrivals(self) -> AsyncIterator[Arrival]:
+        errors = (OSError, LogError, ValueError, asyncio.IncompleteReadError)
+        return reconnecting(self._connection, errors, "the agent is back")
+
+    async def _connection(self) -> AsyncIterator[Arrival]:
+        # The agent's buffer may no longer hold what we want: whatever was in between is lost.
+        with suppress(OutOfRangeError):
+            async for arrival in self._stream():
+                yield arrival
+        self._next = None
 
     async def _stream(self) -> AsyncIterator[Arrival]:
         if self._next is None:
@@ -148,7 +151,7 @@ class MtconnectSource(LiveSource):
                 async with asyncio.timeout(3.0 * _HEARTBEAT_MS / 1000.0 + 4.0):
                     part = await anext(parts, None)
                 if part is None:
-                    return
+                    raise LogError("the stream ended")
                 page = read_page(part)
                 if page.instance != self._instance:
                     raise OutOfRangeError  # sequences of another instance: begin again
@@ -207,3 +210,35 @@ class MtconnectSource(LiveSource):
 
 def _key(item: Item) -> str:
     return item.id or item.name
+
+
+def read_page(document: bytes) -> StreamsPage:
+    """What an agent answered to /current or /sample."""
+    try:
+        root = ElementTree.fromstring(document)
+    except ElementTree.ParseError as error:
+        raise LogError(f"the agent sent something that is no XML: {error}") from error
+    errors = [element for element in root.iter() if tag(element) == "Error"]
+    if errors:
+        if any(element.get("errorCode") == "OUT_OF_RANGE" for element in errors):
+            raise OutOfRangeError
+        raise LogError(f"the agent says: {errors[0].get('errorCode')} {(errors[0].text or '').strip()}")
+    header = next((element for element in root.iter() if tag(element) == "Header"), None)
+    if header is None:
+        raise LogError("the agent's answer has no header")
+    observations = [
+        (int(element.get("sequence") or 0), _stamp(element.get("timestamp") or ""), element.get("dataItemId") or "",
+         (element.text or "").strip())
+        for element in root.iter()
+        if element.get("dataItemId") and element.get("sequence")
+    ]  # fmt: skip
+    return StreamsPage(
+        int(header.get("instanceId") or 0),
+        int(header.get("nextSequence") or 0),
+        _stamp(header.get("creationTime") or ""),
+        sorted(observations),
+    )
+
+
+def _stamp(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * MICROSECONDS)

@@ -9,12 +9,11 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.extras import need
-from crossfeed.live.backoff import backoff
-from crossfeed.live.credentials import Credentials
 from crossfeed.live.mapping import LiveMapping
+from crossfeed.live.mapping_proposal import MappingProposal
 from crossfeed.live.opcua_discovery import discover
-from crossfeed.live.opcua_names import Discovery
-from crossfeed.live.opcua_security import Security, secure
+from crossfeed.live.reconnect import reason, reconnecting, silence
+from crossfeed.live.security import Credentials, Security, secure
 from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
@@ -34,6 +33,11 @@ class OpcUaSource(LiveSource):
         credentials: Credentials | None = None,
     ) -> None:
         self.address, self.title = address, f"the OPC UA server {address}"
+        if credentials is not None and security is None:
+            raise ConfigError(
+                "A password would travel in the clear: the connection is not secured.",
+                expected="--security Basic256Sha256 with --certificate, --key and --trust",
+            )
         self._mapping = None if mapping is None else LiveMapping.from_yaml(mapping)
         self._security, self._credentials = security, credentials
         self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
@@ -61,7 +65,7 @@ class OpcUaSource(LiveSource):
             with suppress(Exception):
                 await self._client.disconnect()
 
-    async def propose(self) -> Discovery:
+    async def propose(self) -> MappingProposal:
         """Look at the server and propose a mapping."""
         client = await self._connect()
         try:
@@ -78,11 +82,6 @@ class OpcUaSource(LiveSource):
         try:
             if self._security is not None:
                 await secure(client, self._security)
-            elif self._credentials is not None:
-                raise ConfigError(
-                    "A password would travel in the clear: the connection is not secured.",
-                    expected="--security Basic256Sha256 with --certificate, --key and --trust",
-                )
             await client.connect()
         except (OSError, TimeoutError) as error:
             raise LogError(
@@ -91,48 +90,42 @@ class OpcUaSource(LiveSource):
             ) from error
         except asyncua.ua.UaError as error:
             raise LogError(
-                f"The OPC UA server at {self.address} and we do not trust each other: {_reason(error)}.",
+                f"The OPC UA server at {self.address} and we do not trust each other: {reason(error)}.",
                 expected="a server certificate in the trust list, and a user and a certificate that the server accepts",
             ) from error
         return client
 
-    async def arrivals(self) -> AsyncIterator[Arrival]:
-        keeping = asyncio.create_task(self._keep_connected())
+    def arrivals(self) -> AsyncIterator[Arrival]:
+        # Whatever broke, the answer is the same: connect again.
+        return reconnecting(self._connection, (Exception,), "the server is back")
+
+    async def _connection(self) -> AsyncIterator[Arrival]:
+        """What the server tells, until it no longer answers."""
+        self._lost_at = self._newest
+        client = self._client = await self._connect()
         try:
+            await self._subscribe(client)
+            # The server's own clock, read every second, is the heartbeat: what did not change is still in force.
+            clock = client.get_node(need("asyncua", "OPC UA", "live").ua.ObjectIds.Server_ServerStatus_CurrentTime)
+            loop = asyncio.get_running_loop()
+            watch = loop.time() + _WATCH_S
             while True:
-                arrival = asyncio.create_task(self._arrivals.get())
-                await asyncio.wait({arrival, keeping}, return_when=asyncio.FIRST_COMPLETED)
-                if not arrival.done():
-                    arrival.cancel()
-                    keeping.result()
-                    return
-                yield arrival.result()
+                try:
+                    async with asyncio.timeout_at(watch):
+                        arrival = await self._arrivals.get()
+                except TimeoutError:
+                    async with asyncio.timeout(_ANSWER_S):
+                        now = await clock.read_value()
+                    self._alive(_stamp(now))
+                    watch = loop.time() + _WATCH_S
+                else:
+                    yield arrival
         finally:
-            keeping.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await keeping
-
-    async def _keep_connected(self) -> None:
-        """Connect, listen until the connection breaks, and again, for ever."""
-        waits = backoff()
-        while True:
-            try:
-                self._client = await self._connect()
-                await self._listen(self._client)
-            except ConfigError:
-                raise
-            except Exception as error:  # whatever broke, the answer is the same: connect again
-                if self._lost_at is None and self._newest is not None:
-                    self._lost_at = self._newest
-                    self._put(Notice("degraded", f"the connection was lost: {_reason(error)}"))
-                    waits = backoff()
-            with suppress(Exception):
-                if self._client is not None:
-                    await self._client.disconnect()
             self._client = None
-            await asyncio.sleep(next(waits))
+            with suppress(Exception):
+                await client.disconnect()
 
-    async def _listen(self, client: Any) -> None:
+    async def _subscribe(self, client: Any) -> None:
         assert self._mapping is not None
         ua = need("asyncua", "OPC UA", "live").ua
         names = self._mapping.names()
@@ -151,13 +144,6 @@ class OpcUaSource(LiveSource):
             self._degrade(name, f"the server does not know the node of {name}: {result.name}")
         if len(unknown) == len(results):
             raise LogError("The server knows none of the mapped nodes.", remedy="Discover the nodes again.")
-        clock = client.get_node(ua.ObjectIds.Server_ServerStatus_CurrentTime)
-        while True:
-            # The server's own clock, read every second, is the heartbeat: what did not change is still in force.
-            await asyncio.sleep(_WATCH_S)
-            async with asyncio.timeout(_ANSWER_S):
-                now = await clock.read_value()
-            self._alive(_stamp(now))
 
     def _alive(self, stamp: int) -> None:
         self._settle()
@@ -191,8 +177,8 @@ class OpcUaSource(LiveSource):
         waiting, self._waiting, self._awaited = self._waiting, [], None
         stamps = [_stamp_of(data) for _, data in waiting]
         begin = max([*stamps, self._newest or 0])
-        if self._lost_at is not None:
-            self._end_of_gap(begin)
+        if self._lost_at is not None and begin > self._lost_at:
+            self._put(silence(self._lost_at, begin))
         first: set[str] = set()
         for (name, data), stamp in zip(waiting, stamps, strict=True):
             self._tell(name, data, stamp if name in first else begin)
@@ -222,16 +208,6 @@ class OpcUaSource(LiveSource):
             self._degraded.add(name)
             self._put(Notice("degraded", text, channel=name))
 
-    def _end_of_gap(self, stamp: int) -> None:
-        begin = self._lost_at
-        assert begin is not None
-        if stamp <= begin:
-            return
-        self._lost_at = None
-        seconds = (stamp - begin) / MICROSECONDS
-        self._put(Notice("reconnect", "the server is back"))
-        self._put(Notice("gap", f"nothing was heard for {seconds:.1f} s", begin, stamp))
-
     def _put(self, arrival: Arrival) -> None:
         self._arrivals.put_nowait(arrival)
 
@@ -244,7 +220,3 @@ def _stamp(moment: datetime) -> int:
     """Microseconds since 1970 of a time that OPC UA gives in UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return round(aware.timestamp() * MICROSECONDS)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

@@ -4,12 +4,12 @@ import time
 from typing import Any
 
 from crossfeed.extras import need
-from crossfeed.live.opcua_names import Discovery, FoundNode, propose_mapping
+from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
 
 _DEEPEST, _MOST_NODES, _LONGEST_S = 10, 5000, 60.0
 
 
-async def discover(client: Any) -> Discovery:
+async def discover(client: Any) -> MappingProposal:
     """Walk through the objects of a server and propose channels for its variables."""
     ua = need("asyncua", "OPC UA", "live").ua
     found: list[FoundNode] = []

@@ -36,7 +36,7 @@ class EProcess:
 
     logs: list[float] = field(default_factory=lambda: [0.0] * len(_BETS))
 
-    def see(self, missed: bool) -> None:
+    def observe(self, missed: bool) -> None:
         """One more forecast of the next row has been checked."""
         outcome = float(missed) - TOLERATED
         self.logs = [log + math.log1p(bet * outcome) for log, bet in zip(self.logs, _BETS, strict=True)]
@@ -72,7 +72,7 @@ class PromiseRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Outline:
+class ForecastSummary:
     """What will be asked of a forecast, in one search for its quantiles; arrays are (H, C) after any others."""
 
     median: np.ndarray
@@ -81,13 +81,13 @@ class Outline:
     own_crps: np.ndarray  # the CRPS that the forecast expects of itself: its mean over its own ranks
 
     @classmethod
-    def of(cls, distribution: Distribution) -> "Outline":
+    def of(cls, distribution: Distribution) -> "ForecastSummary":
         median, low, high, *inner = distribution.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
         own = distribution.crps(torch.stack([low, *inner, high])).mean(0)
         return cls(median.numpy(), low.numpy(), high.numpy(), own.numpy())
 
-    def __getitem__(self, window: int) -> "Outline":
-        return Outline(self.median[window], self.low[window], self.high[window], self.own_crps[window])
+    def __getitem__(self, window: int) -> "ForecastSummary":
+        return ForecastSummary(self.median[window], self.low[window], self.high[window], self.own_crps[window])
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +97,12 @@ class PromisedForecast:
     row: Row
     plan: PlanUsed
     forecast: Forecast
-    outline: Outline
+    summary: ForecastSummary
     doubt: float | None = None  # how far apart the members of the model are, in z-units
 
     def intervals(self) -> dict[str, ChannelForecast]:
         """Median and 90 % of every sensor that the machine shows."""
-        told = (self.outline.median, self.outline.low, self.outline.high)
+        told = (self.summary.median, self.summary.low, self.summary.high)
         columns = [
             (column, name) for column, name in enumerate(self.forecast.sensors) if name in self.forecast.measured
         ]
@@ -141,18 +141,18 @@ class Promises:
         ahead = round((row.time - promise.row.time) / period)
         if ahead not in self._horizons or not self._followed(promise, ahead, rows, period):
             return
-        slot, outline = self._horizons.index(ahead), promise.outline
+        slot, summary = self._horizons.index(ahead), promise.summary
         x = row.floats(promise.forecast.sensors)
         crps = promise.forecast.distribution[slot].crps(torch.from_numpy(np.nan_to_num(x))).numpy()
         for column, name in enumerate(promise.forecast.sensors):
             if name not in promise.forecast.measured or not np.isfinite(x[column]):
                 continue
             record = self.records[name]
-            inside = bool(outline.low[slot, column] <= x[column] <= outline.high[slot, column])
+            inside = bool(summary.low[slot, column] <= x[column] <= summary.high[slot, column])
             record.inside.append(inside)
-            record.crps.append((float(crps[column]), float(outline.own_crps[slot, column])))
+            record.crps.append((float(crps[column]), float(summary.own_crps[slot, column])))
             if slot == 0:
-                record.evidence.see(not inside)
+                record.evidence.observe(not inside)
 
     def _followed(self, promise: PromisedForecast, ahead: int, rows: Mapping[int, Row], period: float) -> bool:
         """Whether the commands were those of the plan: a forecast under another plan promised nothing about these."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from crossfeed.errors import LogError
 from crossfeed.live.clock import SourceClock
 from crossfeed.live.queue import BoundedQueue, listening
-from crossfeed.live.rows import LATEST_S
+from crossfeed.live.row_maker import LATEST_S
 from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
 from crossfeed.locks import HeldElsewhereError, locked
@@ -82,7 +82,7 @@ async def _record(source: LiveSource, folder: Path, speed: float, on_flush: OnFl
 
     def put(arrival: Arrival) -> None:
         if isinstance(arrival, Sample):
-            clock.see(arrival.time)
+            clock.observe(arrival.time)
         queue.put(arrival)
 
     def counts() -> dict[str, float]:

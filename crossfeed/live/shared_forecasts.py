@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.promises import Outline
+from crossfeed.live.promises import ForecastSummary
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
 from crossfeed.model.interface import Plan
 from crossfeed.model.live import LiveForecaster
@@ -18,7 +18,7 @@ from crossfeed.model.packed_weights import packed
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
-from crossfeed.serving.shared_pass import SharedPass
+from crossfeed.serving.shared_pass import SharedPass, answer_together
 
 _MOST = 64  # windows in one pass
 
@@ -28,17 +28,16 @@ class WindowForecast:
     """The answer for one window; `doubt` is how far the members of the model are apart, where it has several."""
 
     forecast: Forecast
-    outline: Outline
+    summary: ForecastSummary
     doubt: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class DueWindow:
-    """A machine that is due: its newest rows, the commands (T, A) of the next ones, what is done with the answer."""
+    """A machine that is due: its newest rows, and the commands (T, A) of the next ones."""
 
     forecaster: LiveForecaster
     commands: np.ndarray
-    finish: Callable[[WindowForecast], WindowForecast] = lambda foreseen: foreseen
 
 
 Prepare = Callable[[], DueWindow | None]
@@ -56,32 +55,16 @@ class SharedForecasts(SharedPass[Prepare, WindowForecast | None]):
 
 
 def _answer_all(questions: Sequence[Prepare]) -> list[WindowForecast | Exception | None]:
-    answers: list[WindowForecast | Exception | None] = [None] * len(questions)
-    due: dict[int, DueWindow] = {}
-    for number, prepare in enumerate(questions):
-        try:
-            window = prepare()
-        except CrossfeedError as error:
-            answers[number] = error
-        else:
-            if window is not None:
-                due[number] = window
+    windows = [_prepared(prepare) for prepare in questions]
+    due = [window for window in windows if isinstance(window, DueWindow)]
     # A machine whose model learns has weights of its own.
-    for model in {id(window.forecaster.model): window.forecaster.model for window in due.values()}.values():
-        numbers = [number for number, window in due.items() if window.forecaster.model is model]
-        try:
-            told = forecast_together([due[number] for number in numbers])
-            for number, answer in zip(numbers, told, strict=True):
-                answers[number] = due[number].finish(answer)
-        except CrossfeedError:
-            for number in numbers:  # one bad window must not spoil the others
-                answers[number] = _alone(due[number])
-    return answers
+    answers = iter(answer_together(due, lambda window: id(window.forecaster.model), forecast_together))
+    return [next(answers) if isinstance(window, DueWindow) else window for window in windows]
 
 
-def _alone(window: DueWindow) -> WindowForecast | Exception:
+def _prepared(prepare: Prepare) -> DueWindow | CrossfeedError | None:
     try:
-        return window.finish(forecast_together([window])[0])
+        return prepare()
     except CrossfeedError as error:
         return error
 
@@ -94,7 +77,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     if len(windows) == 1 and not isinstance(model, SensorModel):
         # The paper's network keeps the rows it has read: alone, a machine costs one row.
         alone = windows[0].forecaster.forecast(windows[0].commands)
-        return [WindowForecast(alone, Outline.of(alone.distribution))]
+        return [WindowForecast(alone, ForecastSummary.of(alone.distribution))]
     pairs = [window.forecaster.window() for window in windows]
     x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
     future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
@@ -104,7 +87,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     prediction = model.decode(context, Plan.under(future_BTA, model.horizons))
     apart_BHC = prediction.disagreement
     together = to_forecast(model, prediction.distribution, model.horizons, present_BC.any(0), single=False)
-    outline, names = Outline.of(together.distribution), model.schema.sensor_names
+    summary, names = ForecastSummary.of(together.distribution), model.schema.sensor_names
     return [
         WindowForecast(
             replace(
@@ -112,7 +95,7 @@ def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
                 distribution=together.distribution[number],
                 measured=tuple(name for name, seen in zip(names, present_C.tolist(), strict=True) if seen),
             ),
-            outline[number],
+            summary[number],
             None if apart_BHC is None else float(apart_BHC[number][:, present_C].mean()),
         )
         for number, present_C in enumerate(present_BC)

@@ -35,7 +35,7 @@ class ChannelForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
+class RecentRows:
     """The newest rows: ends of their bins in source seconds since 1970, and None wherever nothing is known."""
 
     times: tuple[float, ...] = ()
@@ -43,7 +43,7 @@ class Recent:
     commands: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[Row], schema: Schema) -> "Recent":
+    def of(cls, rows: Sequence[Row], schema: Schema) -> "RecentRows":
         """By channel."""
         return cls(
             tuple(row.time for row in rows),
@@ -59,7 +59,7 @@ class PlanUsed:
     `following` are those after them, up to the end of the running program where there is one.
     """
 
-    kind: Literal["program", "held", "none"]
+    kind: Literal["program", "held", "none", "followed"]
     sentence: str
     commands: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     following: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Snapshot:
     sensors: tuple[str, ...]
     commands: tuple[str, ...]
     units: Mapping[str, str]
-    recent: Recent
+    recent: RecentRows
     plan: PlanUsed
     horizons: tuple[int, ...]
     forecast: Mapping[str, ChannelForecast]  # empty while there is none
@@ -103,7 +103,7 @@ class Snapshot:
     notices: tuple[str, ...] = ()  # the newest first
     learning: str = ""  # how far learning has come, where it was asked for
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The same as JSON holds it."""
         content = asdict(self)
         content["clock"] = self.clock.isoformat()

@@ -44,14 +44,14 @@ class Trust:
     def promise(self, promised: PromisedForecast) -> None:
         """A forecast that was made from the newest row."""
         self.promises.add(promised)
-        self._outside, self._doubt = self._beyond(promised.plan), self._disagreement(promised.doubt)
+        self._outside, self._doubt = self._outside_training(promised.plan), self._disagreement(promised.doubt)
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names
         z = np.abs(self._model.model.normaliser.transform_sensors(row.floats(names)))
         return {name: float(one) for name, one in zip(names, z, strict=True) if np.isfinite(one)}
 
-    def _beyond(self, plan: PlanUsed) -> str:
+    def _outside_training(self, plan: PlanUsed) -> str:
         for channel in self._schema.commands:
             if channel.name in self._ranges:
                 low, high = self._ranges[channel.name]
@@ -91,7 +91,7 @@ class Trust:
         silent = self._silent.get(name, 0)
         if silent:
             return Light("red", f"no value for {silent * self.period:g} s")
-        return self._judged(name, sensors) or self._care(name, age) or self._kept(name)
+        return self._judged(name, sensors) or self._caution(name, age) or self._believed(name)
 
     def _judged(self, name: str, sensors: int) -> Light | None:
         """What the kept and broken promises say."""
@@ -109,7 +109,7 @@ class Trust:
             return Light("amber", f"errors are {ratio:.1f} times as large as the forecast promises")
         return None
 
-    def _care(self, name: str, age: float) -> Light | None:
+    def _caution(self, name: str, age: float) -> Light | None:
         if self._far.get(name, 0.0) > _FARTHEST:
             return Light("amber", f"its value is {self._far[name]:.0f} standard deviations from all that was learned")
         if self._outside or self._doubt:
@@ -118,18 +118,18 @@ class Trust:
             return Light("amber", f"the newest row is {age:.1f} s old")
         return None
 
-    def _kept(self, name: str) -> Light:
+    def _believed(self, name: str) -> Light:
         record = self.promises.records[name]
         checked = len(record.inside)
         return Light("green", f"in time; {checked} forecasts checked so far" if checked < _ENOUGH else record.words)
 
-    def verdict(self, lights: Mapping[str, Light], remark: str) -> str:
+    def verdict(self, lights: Mapping[str, Light], skew_warning: str) -> str:
         """One sentence for the whole."""
         if not lights:
             return "Nothing is known about the machine yet."
         colour = worst(lights)
         bad = [name for name, light in lights.items() if light.colour == colour]
-        also = f"; {remark}" if remark else ""
+        also = f"; {skew_warning}" if skew_warning else ""
         if colour == "green":
             return f"The forecast may be believed{also}."
         reason = lights[bad[0]].sentence

@@ -41,7 +41,7 @@ class Dialect:
     decimal_comma: bool
     header: tuple[str, ...]
     cut_short: bool
-    skip: int = 0
+    skip: int
 
 
 def sniff(path: Path, separator: str | None = None, decimal: str | None = None, fewest: int = 2) -> Dialect:

@@ -53,7 +53,7 @@ def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
             for _, counts in parts:
                 repairs.update(counts)
             frames = [frame for frame, _ in parts]
-            findings = _joints(run, frames)
+            findings = _gaps_between_parts(run, frames)
             frame = pl.concat(frames, rechunk=False).with_columns(pl.lit(_MATERIAL.sub("", run)).alias(PROGRAM))
             yield RawRun(run, frame, frame.height, tuple(files[key] for key in sorted(files)), repairs, findings)
 
@@ -102,7 +102,7 @@ def _read_part(log_format: LogFormat, number: int, file: Path) -> _Part:
     return frame.with_columns(marks).drop("@Cycle"), repairs
 
 
-def _joints(run: str, parts: list[pl.DataFrame]) -> list[str]:
+def _gaps_between_parts(run: str, parts: list[pl.DataFrame]) -> list[str]:
     """Say where a part does not begin one cycle after the end of the part before it; refuse parts that overlap."""
     step = int(clock_from_numbers(pl.Series([1]), CYCLE)[0])
     findings = []

@@ -158,7 +158,9 @@ class _DeviceReader:
             .sort(CLOCK, maintain_order=True)
         )
         told = set(changes["item"].unique())
-        findings = _silent(log_format, states, told, where) + _unconverted(log_format, self.source.items, lines)
+        findings = _never_mentioned(log_format, states, told, where) + _unconverted(
+            log_format, self.source.items, lines
+        )
         held = changes.pivot(on="item", index=CLOCK, values="value", aggregate_function="last", maintain_order=True)
         held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in told)
         held = held.with_columns(pl.col(items).forward_fill())
@@ -182,7 +184,7 @@ class _DeviceReader:
         return RawRun(name, frame, lines.height, files, dict(+repairs), findings)
 
 
-def _silent(log_format: LogFormat, states: list[str], told: set[str], where: str) -> list[str]:
+def _never_mentioned(log_format: LogFormat, states: list[str], told: set[str], where: str) -> list[str]:
     """Refuse a log that never tells a command or the state; a sensor that is never told is absent."""
     commands = [
         c.native for c in log_format.columns if c.channel in log_format.schema.command_names and c.constant is None

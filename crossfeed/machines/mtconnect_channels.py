@@ -37,7 +37,7 @@ _FEED, _SPEED, _OVERRIDE = (-2_000.0, 2_000.0), (-200_000.0, 200_000.0), (0.0, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposedChannel:
     """One channel with the item it is read from and why."""
 
     item: Item
@@ -52,7 +52,7 @@ class Proposed:
 class Proposal:
     """What a device becomes: channels, where its state and program are told, and the items nobody uses."""
 
-    channels: tuple[Proposed, ...]
+    channels: tuple[ProposedChannel, ...]
     execution: str | None
     program: str | None
     unused: tuple[Item, ...]
@@ -119,10 +119,10 @@ def _spindles(values: Iterable[Item]) -> _Spindles:
     found: dict[str, dict[str, str]] = {}
     number = 0
     for component, items in told.items():
-        beginnings = dict.fromkeys(_beginning(item) for item in items if item.subtype not in _COMMANDED)
-        for beginning in beginnings if len(beginnings) > 1 else ("",):
+        prefixes = dict.fromkeys(_name_prefix(item) for item in items if item.subtype not in _COMMANDED)
+        for prefix in prefixes if len(prefixes) > 1 else ("",):
             number += 1
-            found.setdefault(component, {})[beginning] = "spindle" if number == 1 else f"spindle_{number}"
+            found.setdefault(component, {})[prefix] = "spindle" if number == 1 else f"spindle_{number}"
     return found
 
 
@@ -141,70 +141,69 @@ def _part(item: Item, spindles: _Spindles) -> str:
     return _slug(item.component_name or item.component)
 
 
-def _sensors(values: list[Item], spindles: _Spindles) -> list[Proposed]:
+def _sensors(values: list[Item], spindles: _Spindles) -> list[ProposedChannel]:
     found = []
     for item in values:
         if item.type in _SENSORS and item.subtype not in _COMMANDED:
             ending, quantity, valid = _SENSORS[item.type]
             name = "_".join(part for part in (_part(item, spindles), ending) if part)
-            found.append(Proposed(item, name, quantity, False, valid, f"{item.type} of {_place(item)}"))
+            found.append(ProposedChannel(item, name, quantity, False, valid, f"{item.type} of {item.owner}"))
     return found
 
 
-def _chosen(items: list[Item]) -> Item | None:
+def _preferred(items: list[Item]) -> Item:
     """The commanded value of several items for one thing, else the actual one."""
-    ranked = sorted(items, key=lambda item: (item.subtype not in _COMMANDED, item.subtype not in ("ACTUAL", "")))
-    return ranked[0] if ranked else None
+    return min(items, key=lambda item: (item.subtype not in _COMMANDED, item.subtype not in ("ACTUAL", "")))
 
 
-def _speeds(values: list[Item], spindles: _Spindles) -> list[Proposed]:
+def _command(item: Item, name: str, quantity: str, valid: tuple[float, float], what: str) -> ProposedChannel:
+    commanded = f"commanded {what}" if item.subtype in _COMMANDED else f"actual {what}, stands in for the command"
+    return ProposedChannel(item, name, quantity, True, valid, commanded)
+
+
+def _speeds(values: list[Item], spindles: _Spindles) -> list[ProposedChannel]:
     told: dict[str, list[Item]] = {}
     for item in values:
         if item.type in _SPINDLE_SPEED and (name := _spindle_of(item, spindles)) is not None:
             told.setdefault(name, []).append(item)
     found = []
     for name, own in told.items():
-        chosen = _chosen(own)
-        assert chosen is not None
-        found.append(_speed(chosen, f"{name}_speed"))
-        found += [
-            Proposed(
-                other, f"{name}_actual_speed", "rotational speed", False, _SPEED, f"actual speed of {_place(other)}"
-            )
-            for other in own
-            if other is not chosen and chosen.subtype in _COMMANDED and other.subtype in ("ACTUAL", "")
-        ]
+        item = _preferred(own)
+        found.append(_command(item, f"{name}_speed", "rotational speed", _SPEED, f"speed of {item.owner}"))
+        for other in own if item.subtype in _COMMANDED else ():
+            if other is not item and other.subtype in ("ACTUAL", ""):
+                reason = f"actual speed of {other.owner}"
+                found.append(ProposedChannel(other, f"{name}_actual_speed", "rotational speed", False, _SPEED, reason))
     return found
 
 
-def _speed(item: Item, name: str) -> Proposed:
-    return Proposed(item, name, "rotational speed", True, _SPEED, _told(item, f"speed of {_place(item)}"))
-
-
-def _axis_feeds(values: list[Item]) -> list[Proposed]:
-    axes = dict.fromkeys(item.component_name for item in values if item.type in _AXIS_SPEED)
+def _axis_feeds(values: list[Item]) -> list[ProposedChannel]:
+    axes: dict[str, list[Item]] = {}
+    for item in values:
+        if item.type in _AXIS_SPEED:
+            axes.setdefault(item.component_name, []).append(item)
     found = []
-    for axis in axes:
-        item = _chosen([one for one in values if one.type in _AXIS_SPEED and one.component_name == axis])
-        assert item is not None
+    for axis, own in axes.items():
+        item = _preferred(own)
         linear = item.type == "AXIS_FEEDRATE" and item.unit not in ("DEGREE/SECOND", "DEGREE/MINUTE")
         quantity, valid = ("feed", _FEED) if linear else ("rotational speed", _SPEED)
-        found.append(
-            Proposed(item, f"feed_{_slug(axis)}", quantity, True, valid, _told(item, f"feed of {_place(item)}"))
-        )
+        found.append(_command(item, f"feed_{_slug(axis)}", quantity, valid, f"feed of {item.owner}"))
     return found
 
 
-def _path(values: list[Item]) -> list[Proposed]:
+def _path(values: list[Item]) -> list[ProposedChannel]:
     """The feed along the path: where no axis tells its own, or where it is commanded."""
-    item = _chosen([one for one in values if one.type == "PATH_FEEDRATE"])
-    if item is None or (item.subtype not in _COMMANDED and any(one.type == "AXIS_FEEDRATE" for one in values)):
+    along = [one for one in values if one.type == "PATH_FEEDRATE"]
+    if not along:
         return []
-    return [Proposed(item, "feed_path", "feed", True, _FEED, _told(item, "feed along the path"))]
+    item = _preferred(along)
+    if item.subtype not in _COMMANDED and any(one.type == "AXIS_FEEDRATE" for one in values):
+        return []
+    return [_command(item, "feed_path", "feed", _FEED, "feed along the path")]
 
 
-def _overrides(values: list[Item], spindles: _Spindles) -> list[Proposed]:
-    found: dict[str, Proposed] = {}
+def _overrides(values: list[Item], spindles: _Spindles) -> list[ProposedChannel]:
+    found: dict[str, ProposedChannel] = {}
     for item in values:
         if item.type in ("PATH_FEEDRATE_OVERRIDE", "AXIS_FEEDRATE_OVERRIDE") and item.subtype != "JOG":
             name = "rapid_override" if item.subtype == "RAPID" else "feed_override"
@@ -213,21 +212,23 @@ def _overrides(values: list[Item], spindles: _Spindles) -> list[Proposed]:
         else:
             continue
         if name not in found or item.type.startswith("PATH"):
-            found[name] = Proposed(item, name, "override", True, _OVERRIDE, f"{item.type} {item.subtype}".strip())
+            found[name] = ProposedChannel(
+                item, name, "override", True, _OVERRIDE, f"{item.type} {item.subtype}".strip()
+            )
     return list(found.values())
 
 
-def _unambiguous(found: list[Proposed]) -> list[Proposed]:
+def _unambiguous(found: list[ProposedChannel]) -> list[ProposedChannel]:
     """Channels that would share a name are named after their items instead."""
     names = [one.name for one in found]
-    kept: dict[str, Proposed] = {}
+    kept: dict[str, ProposedChannel] = {}
     for one in found:
         name = _own_name(one.item, one.name.rpartition("_")[2]) if names.count(one.name) > 1 else one.name
         kept.setdefault(name, replace(one, name=name))
     return list(kept.values())
 
 
-def _beginning(item: Item) -> str:
+def _name_prefix(item: Item) -> str:
     """How the name of a speed begins: s1 of both `S1speed` and `S1cmd`."""
     own = _slug(item.name)
     for _ in range(2):
@@ -244,7 +245,7 @@ def _own_name(item: Item, ending: str) -> str:
     return f"{own.strip('_')}_{ending}".strip("_")
 
 
-def native_range(one: Proposed, where: str) -> tuple[float, float] | None:
+def native_range(one: ProposedChannel, where: str) -> tuple[float, float] | None:
     """The plausible range in the unit of the item; wide enough that only damaged readings lie outside."""
     if one.valid is None:
         return None
@@ -253,14 +254,6 @@ def native_range(one: Proposed, where: str) -> tuple[float, float] | None:
         factor = conversion(usual, unit_of(one.item, where)).scale
         return one.valid[0] * factor, one.valid[1] * factor
     return one.valid
-
-
-def _told(item: Item, what: str) -> str:
-    return f"commanded {what}" if item.subtype in _COMMANDED else f"actual {what}, stands in for the command"
-
-
-def _place(item: Item) -> str:
-    return f"{item.component} {item.component_name}".strip() or "the device"
 
 
 def _slug(text: str) -> str:

@@ -74,6 +74,11 @@ class Item:
     component_name: str = ""
     native_unit: str | None = None
 
+    @property
+    def owner(self) -> str:
+        """The component that it belongs to, in words."""
+        return f"{self.component} {self.component_name}".strip() or "the device"
+
 
 def read_devices(path: Path) -> dict[str, dict[str, Item]]:
     """For every device of the model its items by name."""

@@ -8,7 +8,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.files import match_columns
 from crossfeed.machines.mapping import ColumnEntry, MappingFile
-from crossfeed.machines.mtconnect_channels import Proposal, Proposed, native_range, propose
+from crossfeed.machines.mtconnect_channels import Proposal, ProposedChannel, native_range, propose
 from crossfeed.machines.mtconnect_devices import Item, unit_of
 from crossfeed.schema import QUANTITIES, Channel, Schema
 
@@ -42,7 +42,7 @@ class DeviceMapping(MappingFile):
                 columns.append(NativeColumn(item.name, column.channel, column.unit or unit_of(item, where), valid))
         return own, tuple(columns)
 
-    def _from_items(self, natives: Mapping[str, str], proposed: Mapping[str, Proposed]) -> Schema:
+    def _from_items(self, natives: Mapping[str, str], proposed: Mapping[str, ProposedChannel]) -> Schema:
         """A schema of the chosen items under their new names."""
         sensors: list[Channel] = []
         commands: list[Channel] = []

@@ -74,7 +74,7 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
         f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
         "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
     ]
-    lines += _unlike(file, frame.columns, beside)
+    lines += _files_with_other_columns(file, frame.columns, beside)
     lines.append(f"machine: {_yaml(_machine(file, beside))}   # a name of your choice")
     lines += _schema(columns, commands)
     lines += _without_channel(others)
@@ -162,7 +162,7 @@ def _time(clock: FoundClock | None) -> list[str]:
     return lines
 
 
-def _unlike(file: Path, names: Sequence[str], others: Sequence[Path]) -> list[str]:
+def _files_with_other_columns(file: Path, names: Sequence[str], others: Sequence[Path]) -> list[str]:
     """A remark about logs beside this one that have other columns: they need a mapping of their own."""
     unlike = [other for other in others if _first_names(other) not in (None, {name.strip() for name in names})]
     if not unlike:

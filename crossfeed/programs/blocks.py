@@ -66,7 +66,6 @@ class Move:
     """Motion of the linear axes, with the rotary axes alongside where the line moves them too."""
 
     line: int
-    kind: Literal["rapid", "linear", "arc"]
     start: Vector
     end: Vector
     arc: Arc | None
@@ -78,6 +77,10 @@ class Move:
     exact_stop: bool = False  # comes to rest at the end
     rotary: Vector = (0.0, 0.0, 0.0)  # degrees of A, B, C turned on the way
     table: Vector = (0.0, 0.0, 0.0)  # A, B, C by which the workpiece stands turned under TRAORI, at the end
+
+    @property
+    def kind(self) -> Literal["rapid", "linear", "arc"]:
+        return "arc" if self.arc else "rapid" if self.feed is None else "linear"
 
 
 @dataclass(frozen=True, slots=True)

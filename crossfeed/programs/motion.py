@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 from crossfeed.programs.blocks import Arc, Move, Rotary, Vector
 from crossfeed.programs.geometry import Frame, arc_about, center_from_radius, vector
@@ -41,20 +40,18 @@ def move(
     if state.tool_center_control and any(turned):
         reason = "the axes are taken to go straight between the ends of moves that turn the workpiece under TRAORI"
         log.report(line, reason, "note", once="five axes")
-    kind: Literal["rapid", "linear", "arc"] = "arc" if arc else "rapid" if state.motion == "rapid" else "linear"
     length = arc.length if arc else math.dist(start, target)
     if not all(math.isfinite(value) and abs(value) < 1e7 for value in (*target, *rotary, length)):
         raise UnclearError("the target lies beyond 10 km")
-    feed = None if kind == "rapid" else _feed(line, length, max(map(abs, turned)), state, log)
+    feed = None if state.motion == "rapid" else _feed(line, length, max(map(abs, turned)), state, log)
     if length < _NOTHING and any(turned):
         log.blocks.append(Rotary(line.number, state.rotary, rotary, target, feed, state.spindle, state.tool))
     elif length >= _NOTHING:
-        if kind != "rapid" and not state.spindle:
+        if feed is not None and not state.spindle:
             _report_stopped_spindle(line, state, log)
         log.blocks.append(
             Move(
                 line=line.number,
-                kind=kind,
                 start=start,
                 end=target,
                 arc=arc,

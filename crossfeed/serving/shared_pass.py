@@ -5,10 +5,12 @@ While a pass is under way the next questions gather; nobody waits for company th
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from crossfeed.errors import CrossfeedError
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
@@ -68,3 +70,23 @@ class SharedPass(Generic[Question, Answer]):
         if self._worker is not None:
             self._worker.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def answer_together(
+    questions: Sequence[Question],
+    key: Callable[[Question], Hashable],
+    together: Callable[[Sequence[Question]], Sequence[Answer]],
+) -> list[Answer | Exception]:
+    """Answer questions of equal keys in one pass; where one of them is bad, each is asked again alone."""
+    groups: dict[Hashable, list[int]] = {}
+    for number, question in enumerate(questions):
+        groups.setdefault(key(question), []).append(number)
+    answers: dict[int, Answer | Exception] = {}
+    for numbers in groups.values():
+        try:
+            answers |= zip(numbers, together([questions[number] for number in numbers]), strict=True)
+        except CrossfeedError as error:
+            for number in numbers:
+                alone = len(numbers) == 1
+                answers[number] = error if alone else answer_together([questions[number]], key, together)[0]
+    return [answers[number] for number in range(len(questions))]

@@ -52,7 +52,7 @@ def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str
         least, most = float(np.min(plan.commands[:, column])), float(np.max(plan.commands[:, column]))
         for value, edge, side in ((most, high, "reaches"), (least, low, "falls to")):
             beyond = value - edge if side == "reaches" else edge - value
-            if beyond > _ROUNDING * span and beyond > 0.0:
+            if beyond > _ROUNDING * span:
                 share = f"{beyond / span:.0%} of that range" if span > 0.0 else "any distance"
                 ends = " and ".join(significant(0.0 if abs(end) < _ROUNDING * span else end) for end in (low, high))
                 found.append(

@@ -2,25 +2,32 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, UploadFile, WebSocket
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.websockets import WebSocketDisconnect
 
 from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
-from crossfeed.extras import need
+from crossfeed.json_file import plain
 from crossfeed.studio.access import cookie_name
 from crossfeed.studio.bounds import Bounds
 from crossfeed.studio.gate import ENTER, Gate
 from crossfeed.studio.model_facts import model_facts, recorded_verdict
 from crossfeed.studio.page_files import PLOTLY, PageFile, map_style, page_files
-from crossfeed.studio.questions import ForecastAsked, WhatIfAsked
 from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
+from crossfeed.studio.requests import ForecastRequest, WhatIfRequest
 from crossfeed.studio.runs import runs_content
 from crossfeed.studio.service import Service
+from crossfeed.studio.shown_machine import live_content
 
 Result = TypeVar("Result")
-_INSIDE = (
+_ENTERED = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>crossfeed studio</title>'
     '<link rel="icon" href="/page/icon.svg"><meta http-equiv="refresh" content="0;url=/"></html>'
 )
@@ -28,13 +35,6 @@ _INSIDE = (
 
 def build_app(service: Service) -> Gate:
     """The whole service as one ASGI application behind its gate."""
-    need("fastapi", "The studio", "serve")
-    from fastapi import FastAPI, Request, UploadFile, WebSocket
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-    from starlette.exceptions import HTTPException
-    from starlette.websockets import WebSocketDisconnect
-
     settings, engine, keys = service.settings, service.engine, service.keys
 
     @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ def build_app(service: Service) -> Gate:
         return {"sessions": engine.moments.sessions(), "live": service.shown_machine is not None}
 
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
-    async def forecast(asked: ForecastAsked, request: Request) -> dict[str, Any]:
+    async def forecast(asked: ForecastRequest, request: Request) -> dict[str, Any]:
         history, questions = await asyncio.to_thread(engine.questions, asked)
 
         async def all_answers() -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def build_app(service: Service) -> Gate:
         return engine.forecast_content(history, questions, await _while_connected(request, within))
 
     @app.post("/api/what-if", tags=["model"], summary="Plans rolled forward and compared: time, energy, peaks, limits")
-    async def what_if(asked: WhatIfAsked, request: Request) -> dict[str, Any]:
+    async def what_if(asked: WhatIfRequest, request: Request) -> dict[str, Any]:
         return await _while_connected(request, service.long_work.do(lambda go_on: engine.compare(asked, go_on)))
 
     @app.post("/api/programs", tags=["model"], summary="Upload an NC program, or a CSV with commands", status_code=201)
@@ -114,21 +114,21 @@ def build_app(service: Service) -> Gate:
     async def live() -> dict[str, Any]:
         if service.shown_machine is None:
             raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
-        content = service.shown_machine.snapshot()
-        if not content:
+        snapshot = service.shown_machine.snapshot()
+        if snapshot is None:
             raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
-        return content
+        return live_content(snapshot)
 
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
     async def trust() -> dict[str, Any]:
         recorded = await recorded_once.get()
         shown_machine = service.shown_machine
-        now = {} if shown_machine is None else shown_machine.snapshot()
+        now = None if shown_machine is None else shown_machine.snapshot()
         return {
             "recorded": recorded,
             "so_far": {} if shown_machine is None else shown_machine.calibration(),
-            "lights": now.get("lights", {}),
-            "verdict": now.get("verdict"),
+            "lights": {} if now is None else plain(now.lights),
+            "verdict": None if now is None else plain(now.verdict),
         }
 
     @app.get("/api/runs", tags=["research"], summary="Studies, comparisons and trainings with their progress")
@@ -149,39 +149,39 @@ def build_app(service: Service) -> Gate:
                 expected="a fresh link",
                 remedy="A browser that is in makes another under 'Another device'; else start crossfeed serve again.",
             )
-        answer = HTMLResponse(_INSIDE)
+        answer = HTMLResponse(_ENTERED)
         answer.set_cookie(cookie_name(gate.port), cookie, httponly=True, samesite="strict", secure=settings.secure)
         return answer
 
     @app.websocket("/api/stream")
     async def stream(socket: WebSocket) -> None:
-        await _stream(service, socket, WebSocketDisconnect)
+        await _stream(service, socket)
 
     for path, one in files.items():
-        app.add_api_route(path, _served(one, Request, Response), methods=["GET"], include_in_schema=False)
+        app.add_api_route(path, _served(one), methods=["GET"], include_in_schema=False)
 
     bounded = Bounds(app, settings.limits, service.metrics)
     gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].content))
     return gate
 
 
-def _served(one: PageFile, request_type: Any, response_type: Any) -> Any:
+def _served(one: PageFile) -> Callable[[Request], Awaitable[Response]]:
     """A handler that gives one file, packed where the browser can unpack it."""
 
-    async def file(request: request_type) -> response_type:
+    async def file(request: Request) -> Response:
         headers = {"etag": one.tag, "cache-control": "private, max-age=86400" if one.kept else "no-cache"}
         if request.headers.get("if-none-match") == one.tag:
-            return response_type(status_code=304, headers=headers)
+            return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return response_type(one.content, media_type=one.media_type, headers=headers)
+            return Response(one.content, media_type=one.media_type, headers=headers)
         packed = await asyncio.to_thread(lambda: one.packed)
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-        return response_type(packed, media_type=one.media_type, headers=headers)
+        return Response(packed, media_type=one.media_type, headers=headers)
 
     return file
 
 
-async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
+async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
     """The result of the work, which is cancelled as soon as the client is gone."""
     task = asyncio.ensure_future(work)
 
@@ -203,7 +203,7 @@ async def _while_connected(request: Any, work: Awaitable[Result]) -> Result:
                 one.cancel()
 
 
-async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
+async def _stream(service: Service, socket: WebSocket) -> None:
     """Every new moment to one listener; whatever the listener says is read and thrown away."""
     if service.shown_machine is None or service.streams >= service.settings.limits.streams:
         reason = "nothing runs beside this service" if service.shown_machine is None else "too many streams"
@@ -213,15 +213,15 @@ async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
     service.streams += 1
 
     async def listen() -> None:
-        with contextlib.suppress(left, RuntimeError, KeyError):
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError, KeyError):
             while True:
                 await socket.receive_text()
 
     async def tell() -> None:
         assert service.shown_machine is not None
-        with contextlib.suppress(left, RuntimeError):
-            async for content in service.shown_machine.updates():
-                await socket.send_json(content)
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            async for snapshot in service.shown_machine.updates():
+                await socket.send_json(live_content(snapshot))
 
     tasks = {asyncio.create_task(listen()), asyncio.create_task(tell())}
     try:
@@ -231,5 +231,5 @@ async def _stream(service: Service, socket: Any, left: type[Exception]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with contextlib.suppress(left, RuntimeError):
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
             await socket.close()

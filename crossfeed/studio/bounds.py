@@ -21,7 +21,7 @@ class Bounds:
             return
         began, status = time.monotonic(), 500
 
-        async def noting(message: Message) -> None:
+        async def note_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = int(message["status"])
@@ -30,7 +30,7 @@ class Bounds:
         try:
             body = await self._body(scope, receive)
             if body is not None:
-                await self.app(scope, _again(body, receive), noting)
+                await self.app(scope, _body_first(body, receive), note_status)
         except RefusalError as refusal:
             status = refusal.status
             raise
@@ -62,15 +62,11 @@ class Bounds:
             raise RefusalError(408, f"The body did not arrive within {limits.body_seconds:g} s.") from None
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _body_first(body: bytes, receive: Receive) -> Receive:
     """The body in one piece, then whatever the connection says next: that the client left."""
-    given = False
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
-        nonlocal given
-        if not given:
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
+    async def body_first() -> Message:
+        return waiting.pop() if waiting else await receive()
 
-    return again
+    return body_first

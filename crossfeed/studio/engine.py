@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.json_file import plain
 from crossfeed.model.forecast import forecast
@@ -15,12 +14,13 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.history import History
 from crossfeed.serving.measures import check_sensors
 from crossfeed.serving.plan import PlannedCommands
+from crossfeed.serving.shared_pass import answer_together
 from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
 from crossfeed.studio.plans import make_plans
-from crossfeed.studio.questions import ForecastAsked, MomentAsked, WhatIfAsked
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, WhatIfRequest
 from crossfeed.studio.settings import Limits
 from crossfeed.studio.uploads import Uploads
 
@@ -51,18 +51,20 @@ class ForecastEngine:
     limits: Limits
     motion: MotionLimits
 
-    def moment(self, asked: MomentAsked) -> History:
+    def moment(self, asked: MomentRequest) -> History:
         """The rows before the forecast."""
         if asked.history is not None:
             return sent_moment(asked, self.opened)
         return self.moments.at(asked.session, asked.at)
 
-    def questions(self, asked: ForecastAsked) -> tuple[History, list[Question]]:
+    def _plans(self, asked: PlansRequest, history: History) -> list[PlannedCommands]:
+        longest = self.opened.model.horizons[-1]
+        return make_plans(asked.plans, history, self.uploads, self.limits, self.motion, longest, asked.seconds)
+
+    def questions(self, asked: ForecastRequest) -> tuple[History, list[Question]]:
         """What has to be computed for a quick forecast."""
         model, history = self.opened.model, self.moment(asked)
-        plans = make_plans(
-            asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
-        )
+        plans = self._plans(asked, history)
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         return history, [
@@ -72,27 +74,10 @@ class ForecastEngine:
 
     def answer_all(self, questions: Sequence[Question]) -> list[dict[str, Any] | Exception]:
         """Distributions in physical units; questions of equal horizons go through the network together."""
-        answers: list[dict[str, Any] | Exception] = [CrossfeedError("There was no answer.")] * len(questions)
-        for horizons in {question.horizons for question in questions}:
-            indices = [index for index, question in enumerate(questions) if question.horizons == horizons]
-            told: Sequence[dict[str, Any] | Exception]
-            try:
-                told = self._together([questions[index] for index in indices], horizons)
-            except CrossfeedError:
-                # One bad question must not spoil the others: ask again one by one.
-                told = [self._alone(questions[index], horizons) for index in indices]
-            for index, answer in zip(indices, told):
-                answers[index] = answer
-        return answers
+        return answer_together(questions, lambda question: question.horizons, self._together)
 
-    def _alone(self, question: Question, horizons: tuple[int, ...]) -> dict[str, Any] | Exception:
-        try:
-            return self._together([question], horizons)[0]
-        except CrossfeedError as error:
-            return error
-
-    def _together(self, questions: Sequence[Question], horizons: tuple[int, ...]) -> list[dict[str, Any]]:
-        model = self.opened.model
+    def _together(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        model, horizons = self.opened.model, questions[0].horizons
         said = forecast(
             model, np.stack([question.rows for question in questions]),
             np.stack([question.plan.commands[: horizons[-1]] for question in questions]), horizons,
@@ -142,16 +127,14 @@ class ForecastEngine:
         }
         return dict(plain(content))
 
-    def compare(self, asked: WhatIfAsked, go_on: Callable[[], None]) -> dict[str, Any]:
+    def compare(self, asked: WhatIfRequest, go_on: Callable[[], None]) -> dict[str, Any]:
         """Plans rolled forward on sampled futures."""
         if asked.samples > self.limits.samples:
             raise RefusalError(422, f"{asked.samples} samples were asked for.", expected=f"20 to {self.limits.samples}")
         model, history = self.opened.model, self.moment(asked)
         check_sensors(asked.limits, model.schema, np.isfinite(history.sensors).any(axis=0), "The limited sensor")
         go_on()
-        plans = make_plans(
-            asked.plans, history, self.uploads, self.limits, self.motion, model.horizons[-1], asked.seconds
-        )
+        plans = self._plans(asked, history)
         answer = what_if(
             self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
+from crossfeed.live.snapshot import ChannelForecast, Light
 
 ENOUGH = 30  # forecasts that came due before a channel is judged
 
@@ -14,8 +15,7 @@ ENOUGH = 30  # forecasts that came due before a channel is judged
 class _Promise:
     row: int
     horizons: tuple[int, ...]
-    low: Mapping[str, Sequence[float]]
-    high: Mapping[str, Sequence[float]]
+    forecast: Mapping[str, ChannelForecast]
 
 
 class IntervalRecord:
@@ -30,12 +30,10 @@ class IntervalRecord:
         """Promises made before a gap cannot come due."""
         self._open.clear()
 
-    def promise(
-        self, row: int, horizons: Sequence[int], low: Mapping[str, Sequence[float]], high: Mapping[str, Sequence[float]]
-    ) -> None:
+    def promise(self, row: int, horizons: Sequence[int], forecast: Mapping[str, ChannelForecast]) -> None:
         """A forecast was made after this row."""
         if not self._open or self._open[-1].row < row:
-            self._open.append(_Promise(row, tuple(horizons), low, high))
+            self._open.append(_Promise(row, tuple(horizons), forecast))
 
     def observe(self, row: int, values: Mapping[str, float | None]) -> None:
         """A row arrived; those of None were not measured."""
@@ -45,25 +43,25 @@ class IntervalRecord:
             if row - promise.row not in promise.horizons:
                 continue
             slot = promise.horizons.index(row - promise.row)
-            for name, low in promise.low.items():
+            for name, said in promise.forecast.items():
                 true = values.get(name)
                 if true is not None and true == true:
                     self._due[name] += 1
-                    self._inside[name] += int(low[slot] <= true <= promise.high[name][slot])
+                    self._inside[name] += int(said.low[slot] <= true <= said.high[slot])
 
     def content(self) -> dict[str, dict[str, Any]]:
         """Forecasts that came due, and the share of them that held."""
         return {name: {"forecasts": due, "inside90": self._inside[name] / due} for name, due in self._due.items()}
 
-    def light(self, name: str) -> dict[str, str]:
+    def light(self, name: str) -> Light:
         """What the count says about one sensor."""
         count = self._due[name]
         if count < ENOUGH:
-            return {"colour": "amber", "sentence": f"only {count} forecasts came due so far; {ENOUGH} are needed"}
+            return Light("amber", f"only {count} forecasts came due so far; {ENOUGH} are needed")
         share = self._inside[name] / count
         told = f"{100 * share:.0f} % of {count:,} values fell inside their 90 % interval"
         if share < COVERAGE_BAD:
-            return {"colour": "red", "sentence": f"{told}: far too sure of itself"}
+            return Light("red", f"{told}: far too sure of itself")
         if share < COVERAGE[0]:
-            return {"colour": "amber", "sentence": f"{told}: somewhat too sure of itself"}
-        return {"colour": "green", "sentence": told}
+            return Light("amber", f"{told}: somewhat too sure of itself")
+        return Light("green", told)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-Sample = tuple[Mapping[str, str], float]
+LabelledValue = tuple[Mapping[str, str], float]
 
 
 class Histogram:
@@ -31,7 +31,7 @@ class Metrics:
         self._refused: Counter[str] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._batches = Histogram(SIZES)
-        self._gauges: list[tuple[str, str, Callable[[], Iterable[Sample]]]] = []
+        self._gauges: list[tuple[str, str, Callable[[], Iterable[LabelledValue]]]] = []
         self._began = time.monotonic()
         self._cancelled = 0
 
@@ -56,7 +56,7 @@ class Metrics:
         with self._lock:
             self._cancelled += 1
 
-    def watch(self, name: str, meaning: str, read: Callable[[], Iterable[Sample]]) -> None:
+    def watch(self, name: str, meaning: str, read: Callable[[], Iterable[LabelledValue]]) -> None:
         """Show a value of somebody else's, who is asked when somebody looks."""
         self._gauges.append((name, meaning, read))
 
@@ -67,7 +67,7 @@ class Metrics:
             answered = [({"route": route, "status": code}, n) for (route, code), n in sorted(self._requests.items())]
             refused = [({"status": status}, n) for status, n in sorted(self._refused.items())]
             seconds = [({"route": route}, one) for route, one in sorted(self._seconds.items())]
-            stopped: list[Sample] = [({}, self._cancelled)]
+            stopped: list[LabelledValue] = [({}, self._cancelled)]
             lines = [
                 *_lines("crossfeed_up_seconds", "Seconds since the start.", "gauge", [({}, up)]),
                 *_lines("process_cpu_seconds_total", "CPU time.", "counter", [({}, time.process_time())]),
@@ -82,7 +82,7 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-def _lines(name: str, meaning: str, metric_type: str, samples: Iterable[Sample]) -> list[str]:
+def _lines(name: str, meaning: str, metric_type: str, samples: Iterable[LabelledValue]) -> list[str]:
     head = [f"# HELP {name} {meaning}", f"# TYPE {name} {metric_type}"]
     return head + [f"{name}{_labels(labels)} {_number(value)}" for labels, value in samples]
 

@@ -1,8 +1,7 @@
 """The moment a forecast starts from: a row of the served table, the newest live row, or rows a client sent."""
 
-from collections.abc import AsyncIterator
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
-from crossfeed.studio.questions import MomentAsked
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import MomentRequest
+from crossfeed.studio.shown_machine import ShownMachine
 
 _REMEMBERED = 128
 
@@ -39,26 +39,6 @@ class TableMoments:
             for group in self.table.groups
             if len(group) > self.model.config.context
         ]
-
-
-class ShownMachine(Protocol):
-    """What runs beside the service and is shown live: a machine, or a table that is played back."""
-
-    @property
-    def history(self) -> History | None:
-        """The rows up to the newest moment, when there are enough for a forecast."""
-
-    def snapshot(self) -> dict[str, Any]:
-        """The newest moment as JSON; empty before the first."""
-
-    def updates(self) -> AsyncIterator[dict[str, Any]]:
-        """Every new moment."""
-
-    def calibration(self) -> dict[str, dict[str, Any]]:
-        """How the intervals have held since the start, by sensor."""
-
-    async def run(self) -> None:
-        """Go on for as long as the service does."""
 
 
 class Moments:
@@ -90,7 +70,7 @@ class Moments:
         return [] if self.table is None else self.table.sessions()
 
 
-def sent_moment(asked: MomentAsked, opened: OpenedModel) -> History:
+def sent_moment(asked: MomentRequest, opened: OpenedModel) -> History:
     """The rows that came with a request."""
     model, columns = opened.model, asked.history or {}
     names = (*model.schema.sensor_names, *model.schema.command_names)

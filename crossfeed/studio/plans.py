@@ -12,8 +12,8 @@ from crossfeed.serving.override_rows import REMARK, under_overrides
 from crossfeed.serving.plan import FOLLOWED, PlannedCommands, read_plans
 from crossfeed.serving.plan_program import Overrides, plan_program
 from crossfeed.serving.plan_table import plan_columns
-from crossfeed.studio.questions import PlanAsked
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import PlanRequest
 from crossfeed.studio.settings import Limits
 from crossfeed.studio.uploads import Uploads
 
@@ -21,7 +21,7 @@ HELD_ROWS = 16  # at least; a model that looks further ahead gets more
 
 
 def make_plans(
-    asked: Sequence[PlanAsked],
+    asked: Sequence[PlanRequest],
     history: History,
     uploads: Uploads,
     limits: Limits,
@@ -55,7 +55,7 @@ def make_plans(
 
 
 def _plan(
-    asked: PlanAsked, history: History, uploads: Uploads, motion: MotionLimits, held_rows: int, steps: int | None
+    asked: PlanRequest, history: History, uploads: Uploads, motion: MotionLimits, held_rows: int, steps: int | None
 ) -> PlannedCommands:
     overrides = Overrides(asked.feed, asked.rapid, asked.spindle)
     suffix = _suffix(overrides)

@@ -1,7 +1,7 @@
 """A table played back as if its machine ran now: history, forecast and calibration so far, row by row."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.ingest.table import Group
-from crossfeed.json_file import plain
-from crossfeed.model.forecast import Forecast, forecast
+from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, RecentRows, Snapshot, worst
+from crossfeed.model.forecast import forecast
 from crossfeed.serving.history import History
 from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import TableMoments
+from crossfeed.studio.shown_machine import SHOWN_ROWS
 
-SHOWN_ROWS = 90
-_LEVELS = (0.05, 0.5, 0.95)
+_LEVELS = (0.5, 0.05, 0.95)  # median, low and high of a ChannelForecast
 
 
 class Replay:
@@ -28,23 +28,22 @@ class Replay:
         self._groups = [group for group in moments.table.groups if len(group) > context + 1]
         self._record = IntervalRecord()
         self._rows = 0
-        self._content: dict[str, Any] = {}
+        self._snapshot: Snapshot | None = None
         self.history: History | None = None  # the rows up to the moment that is shown
         self._changed = asyncio.Condition()
 
-    def snapshot(self) -> dict[str, Any]:
-        """What is known at this moment."""
-        return self._content
+    def snapshot(self) -> Snapshot | None:
+        return self._snapshot
 
-    async def updates(self) -> AsyncIterator[dict[str, Any]]:
+    async def updates(self) -> AsyncIterator[Snapshot]:
         """Every new moment, for as long as anyone listens; one who is slow misses some."""
-        told: dict[str, Any] = {}
+        told: Snapshot | None = None
         while True:
             async with self._changed:
-                while not self._content or self._content is told:
+                while (newest := self._snapshot) is None or newest is told:
                     await self._changed.wait()
-            told = self._content
-            yield told
+            told = newest
+            yield newest
 
     async def run(self) -> None:
         """Play for ever."""
@@ -73,70 +72,60 @@ class Replay:
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
         said = forecast(model, rows, planned)
-        low, high = (
-            {name: values[:, names.index(name)] for name in said.measured} for values in said.quantiles((0.05, 0.95))
-        )
-        self._record.promise(row, said.horizons, low, high)
+        bounds = said.quantiles(_LEVELS)
+        columns = ((name, names.index(name)) for name in said.measured)
+        forecasts = {
+            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in bounds)) for name, column in columns
+        }
+        self._record.promise(row, said.horizons, forecasts)
         self._rows += 1
         self.history = history
-        self._content = self._moment_content(history, said, planned, known)
+        self._snapshot = self._shown(history, forecasts, planned, known)
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Share of the values that fell inside their 90 % interval, by sensor."""
         return self._record.content()
 
-    def _moment_content(self, history: History, said: Forecast, planned: np.ndarray, known: int) -> dict[str, Any]:
-        schema, shown = history.schema, slice(-SHOWN_ROWS, None)
-        present = {name: schema.sensor_names.index(name) for name in said.measured}
-        low, median, high = said.quantiles(_LEVELS)
-        count = len(history.sensors[shown])
+    def _shown(
+        self, history: History, forecasts: Mapping[str, ChannelForecast], planned: np.ndarray, known: int
+    ) -> Snapshot:
+        schema, names = history.schema, history.schema.command_names
+        present = {name: schema.sensor_names.index(name) for name in forecasts}
         lights = {name: self._record.light(name) for name in present}
         sentence = (
             "the commands that really followed in the log"
             if known == len(planned)
             else f"the commands of the log's last {known} rows, then the last one held"
         )
-        return dict(
-            plain(
-                {
-                    "machine": history.group.machine,
-                    "source": f"replay of {self.moments.file}, session {history.group.session}",
-                    "clock": datetime.now(UTC).isoformat(),
-                    "row_age": 0.0,
-                    "forecast_age": 0.0,
-                    "period": history.period,
-                    "sensors": list(present),
-                    "commands": list(schema.command_names),
-                    "units": {channel.name: channel.unit for channel in (*schema.sensors, *schema.commands)},
-                    "recent": {
-                        "times": (np.arange(1 - count, 1) * history.period + history.at).tolist(),
-                        "sensors": {name: history.sensors[shown, column] for name, column in present.items()},
-                        "commands": dict(zip(schema.command_names, history.commands[shown].T)),
-                    },
-                    "plan": {
-                        "kind": "followed",
-                        "sentence": sentence,
-                        "commands": dict(zip(schema.command_names, planned.T)),
-                    },
-                    "horizons": list(said.horizons),
-                    "forecast": {
-                        name: {"median": median[:, column], "low": low[:, column], "high": high[:, column]}
-                        for name, column in present.items()
-                    },
-                    "lights": lights,
-                    "verdict": _verdict(lights),
-                    "counters": {"rows": self._rows},
-                    "notices": [],
-                }
-            )
+        sensors, commands = history.sensors[-SHOWN_ROWS:], history.commands[-SHOWN_ROWS:]
+        times = np.arange(1 - len(sensors), 1) * history.period + history.at
+        return Snapshot(
+            machine=history.group.machine,
+            source=f"replay of {self.moments.file}, session {history.group.session}",
+            clock=datetime.now(UTC),
+            row_age=0.0,
+            forecast_age=0.0,
+            period=history.period,
+            sensors=tuple(present),
+            commands=names,
+            units={channel.name: channel.unit for channel in schema.channels},
+            recent=RecentRows(
+                tuple(times.tolist()),
+                {name: tuple(sensors[:, column].tolist()) for name, column in present.items()},
+                {name: tuple(values) for name, values in zip(names, commands.T.tolist(), strict=True)},
+            ),
+            plan=PlanUsed("followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))),
+            horizons=self.opened.model.horizons,
+            forecast=forecasts,
+            lights=lights,
+            verdict=_verdict(lights),
+            counters=Counters(rows=self._rows),
         )
 
 
-def _verdict(lights: dict[str, dict[str, str]]) -> dict[str, str]:
+def _verdict(lights: Mapping[str, Light]) -> Light:
     """The worst light, and whose it is."""
-    by_colour = {c: [n for n, light in lights.items() if light["colour"] == c] for c in ("red", "amber", "green")}
-    if by_colour["red"]:
-        return {"colour": "red", "sentence": f"Do not rely on {', '.join(by_colour['red'])} here."}
-    if by_colour["amber"]:
-        return {"colour": "amber", "sentence": f"With care: {', '.join(by_colour['amber'])}."}
-    return {"colour": "green", "sentence": "All intervals have held so far."}
+    colour = worst(lights)
+    names = ", ".join(name for name, light in lights.items() if light.colour == colour)
+    sentences = {"red": f"Do not rely on {names} here.", "amber": f"With care: {names}."}
+    return Light(colour, sentences.get(colour, "All intervals have held so far."))

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
 from crossfeed.errors import ConfigError
 from crossfeed.studio.access import log
 from crossfeed.studio.app import build_app
@@ -27,12 +31,12 @@ def serve(service: Service, ready: Callable[[str, str], None]) -> None:
     gate.port = listening.getsockname()[1]
     service.taking_connections = asyncio.Event()
 
-    def open_house() -> None:
+    def on_started() -> None:
         ready(settings.address(gate.port), gate.link())
         assert service.taking_connections is not None
         service.taking_connections.set()
 
-    server = make_server(gate, settings, open_house)
+    server = make_server(gate, settings, on_started)
     try:
         server.run(sockets=[listening])
     finally:
@@ -93,18 +97,14 @@ def listen(settings: ServeSettings) -> socket.socket:
 
 def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) -> Any:
     """uvicorn with our limits; a connection that says nothing is closed, so that silent ones cannot fill the house."""
-    import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-
     limits = settings.limits
 
-    class Brief(WebSocketsSansIOProtocol):
+    class WebSocketProtocol(WebSocketsSansIOProtocol):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             self.close_timeout = 1.0  # for whoever broke the protocol and does not hang up
 
-    class Patient(H11Protocol):
+    class HttpProtocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             if len(self.connections) > limits.connections:
@@ -132,8 +132,8 @@ def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) 
 
     config = uvicorn.Config(
         gate,
-        http=Patient,
-        ws=Brief,
+        http=HttpProtocol,
+        ws=WebSocketProtocol,
         ws_max_size=64 * 1024,
         log_level="warning",
         access_log=False,

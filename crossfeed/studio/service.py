@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.studio.access import Keys, log
 from crossfeed.studio.engine import ForecastEngine, Question
-from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.moments import Moments, ShownMachine, TableMoments
+from crossfeed.studio.metrics import LabelledValue, Metrics
+from crossfeed.studio.moments import Moments, TableMoments
 from crossfeed.studio.queues import Batcher, LongWork
 from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shown_machine import ShownMachine
 from crossfeed.studio.uploads import Uploads
 
 _COLOURS = {"green": 0.0, "amber": 1.0, "red": 2.0}
@@ -79,22 +80,21 @@ class Service:
         if self.shown_machine is None:
             return
         snapshot = self.shown_machine.snapshot
-        self.metrics.watch(
-            "crossfeed_live_age_seconds",
-            "Age of the newest row and of the forecast.",
-            lambda: [
-                ({"of": of}, age) for of in ("row", "forecast") if (age := snapshot().get(f"{of}_age")) is not None
-            ],
-        )
-        self.metrics.watch(
-            "crossfeed_live_light",
-            "0 green, 1 amber, 2 red.",
-            lambda: [
-                ({"sensor": name}, _COLOURS[light["colour"]]) for name, light in snapshot().get("lights", {}).items()
-            ],
-        )
-        self.metrics.watch(
-            "crossfeed_live_events_total",
-            "What happened to the live source.",
-            lambda: [({"kind": name}, float(value)) for name, value in snapshot().get("counters", {}).items()],
-        )
+
+        def ages() -> Iterable[LabelledValue]:
+            now = snapshot()
+            told = {} if now is None else {"row": now.row_age, "forecast": now.forecast_age}
+            return [({"of": of}, age) for of, age in told.items() if age is not None]
+
+        def lights() -> Iterable[LabelledValue]:
+            now = snapshot()
+            told = {} if now is None else now.lights
+            return [({"sensor": name}, _COLOURS[light.colour]) for name, light in told.items()]
+
+        def events() -> Iterable[LabelledValue]:
+            now = snapshot()
+            return [] if now is None else [({"kind": kind}, float(n)) for kind, n in asdict(now.counters).items()]
+
+        self.metrics.watch("crossfeed_live_age_seconds", "Age of the newest row and of the forecast.", ages)
+        self.metrics.watch("crossfeed_live_light", "0 green, 1 amber, 2 red.", lights)
+        self.metrics.watch("crossfeed_live_events_total", "What happened to the live source.", events)

@@ -15,19 +15,19 @@ from crossfeed.progress import be_quiet, console
 from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.model_facts import record_folder
-from crossfeed.studio.moments import ShownMachine, TableMoments
+from crossfeed.studio.moments import TableMoments
 from crossfeed.studio.replay import Replay
-from crossfeed.studio.server import serve
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shown_machine import ShownMachine
 
 if TYPE_CHECKING:
-    from crossfeed.live.sources import SourceOptions
-    from crossfeed.studio.machine import Companion
+    from crossfeed.live.open_source import SourceOptions
+    from crossfeed.studio.monitored_machine import Companion
 
 
 @dataclass(frozen=True)
-class Live:
+class LiveSetup:
     """A live source by its address, how to be let in, where the machine's NC programs lie, where to learn."""
 
     address: str
@@ -42,7 +42,7 @@ def make_service(
     settings: ServeSettings,
     *,
     history: Path | None = None,
-    live: Live | None = None,
+    live: LiveSetup | None = None,
     speed: float = 1.0,
     limits: Path | None = None,
     runs: Sequence[Path] = (),
@@ -70,11 +70,13 @@ def make_service(
     return Service(opened, settings, keys, moments, shown_machine, _folders(opened, runs), motion)
 
 
-def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float) -> ShownMachine:
+def _machine(
+    live: LiveSetup, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float
+) -> ShownMachine:
     # Imported here: a table alone needs nothing that listens, and is served a fifth of a second earlier.
     from crossfeed.live.monitor import Monitor
-    from crossfeed.live.sources import open_source
-    from crossfeed.studio.machine import Machine
+    from crossfeed.live.open_source import open_source
+    from crossfeed.studio.monitored_machine import MonitoredMachine
 
     source = open_source(live.address, live.options)
     learner = None
@@ -83,8 +85,8 @@ def _machine(live: Live, plain: OpenedModel, opened: OpenedModel, motion: Motion
 
         # Whoever learns moves weights, so that they must not be laid out for answering alone.
         learner = LiveLearner(plain, live.learn)
-    monitor = Monitor(opened, source, live.programs, limits=motion, learner=learner, speed=speed, patient=True)
-    return Machine(opened, monitor, live.companion)
+    monitor = Monitor(opened, source, live.programs, limits=motion, learner=learner, speed=speed, waits_for_source=True)
+    return MonitoredMachine(opened, monitor, live.companion)
 
 
 def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
@@ -99,6 +101,9 @@ def _folders(opened: OpenedModel, named: Sequence[Path]) -> Sequence[Path]:
 
 def start(service: Service, token_file: Path | None = None, open_page: bool = False) -> None:
     """Serve until Ctrl-C."""
+    # Imported here: `make_service` has said by now which package is missing.
+    from crossfeed.studio.server import serve
+
     console().print(f"Serving [bold]{service.opened.forecaster.name}[/]. Stop with Ctrl-C.")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     serve(service, lambda address, link: _ready(service, address, link, token_file, open_page))

@@ -1,12 +1,12 @@
 """Programs and tables that clients sent: kept in memory under names of our own; no path of a client is ever used."""
 
 import secrets
-import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossfeed.atomic import temporary_file
 from crossfeed.errors import CrossfeedError, ProgramError
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import PREFIX, bundled_programs
@@ -91,9 +91,7 @@ class Uploads:
 
 def _table(content: bytes, shown: str) -> dict[str, Any]:
     """The columns of a CSV, read through a file of our own that is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="crossfeed-upload-") as folder:
-        path = Path(folder) / "plan.csv"
-        path.write_bytes(content)
+    with temporary_file(content, "plan.csv") as path:
         try:
             return columns_of_file(path)
         except CrossfeedError as error:

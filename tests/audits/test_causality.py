@@ -104,6 +104,13 @@ def test_short_tables_have_stages_too() -> None:
     assert not pipeline_stages(random_table([1, 1]))
 
 
+@pytest.mark.parametrize("rows", [2, 47, 48])
+def test_the_shortest_tables_had_no_window_to_probe(rows: int) -> None:
+    table = random_table([rows])
+    for _, stage in pipeline_stages(table):
+        assert len(stage(table)[0]) == (1 if rows in (2, 48) else rows - 1)
+
+
 def test_interpolated_rows_are_recognised_in_a_finished_table() -> None:
     table = random_table([60] * 4)
     for column in range(3):

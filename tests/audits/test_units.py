@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from crossfeed.audits.factors import factors, nearest
+from crossfeed.audits.physics import electric_balance
 from crossfeed.audits.run import audit
+from crossfeed.audits.subject import Signal
 from crossfeed.audits.units import check_units
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Group, Table
@@ -134,3 +136,45 @@ def test_factors_come_from_the_units() -> None:
     assert found is not None
     assert found[0].unit == "mm/s"
     assert nearest(0.0, factors("feed", "mm/min")) is None
+
+
+@pytest.mark.parametrize(
+    ("channel", "reach", "told"),
+    [
+        ("spindle_current", 1_990.0, False),
+        ("spindle_current", 2_010.0, True),
+        ("spindle_torque", 4_990.0, False),
+        ("spindle_torque", 5_010.0, True),
+        ("spindle_motor_temp", 199.0, False),
+        ("spindle_motor_temp", 201.0, True),
+    ],
+)
+def test_what_no_machine_tool_shows_is_told(channel: str, reach: float, told: bool) -> None:
+    schema = canonical()
+    sensors = np.full((200, 17), np.nan)
+    sensors[:, schema.sensor_names.index(channel)] = reach
+    table = Table(
+        schema, (Group("mill", "s", "r", "p", 0, 200),), np.arange(200) * 1.0, sensors, np.zeros((200, 4)), 1.0, {}
+    )
+    assert [f.subject for f in check_units(case_of(table)) if "machine tools show" in f.measured] == (
+        [f"mill: {channel}"] if told else []
+    )
+
+
+def _signal(values: np.ndarray, quantity: str, unit: str) -> Signal:
+    return Signal(quantity, quantity, unit, "sensor", values)
+
+
+@pytest.mark.parametrize("unit", ["kW", "W"])
+def test_electric_power_is_compared_in_watts(unit: str) -> None:
+    volts, amperes = np.full(20, 400.0), np.linspace(5.0, 10.0, 20)
+    watts = 0.8 * volts * amperes
+    power = _signal(watts / 1000.0 if unit == "kW" else watts, "power", unit)
+    balance = electric_balance(power, _signal(volts, "voltage", "V"), _signal(amperes, "current", "A"))
+    assert balance is not None, "twenty loaded rows are enough"
+    assert (balance.ratio, balance.rows) == (pytest.approx(0.8), 20)
+    fewer = [
+        replace(signal, values=signal.values[1:])
+        for signal in (power, _signal(volts, "voltage", "V"), _signal(amperes, "current", "A"))
+    ]
+    assert electric_balance(*fewer) is None

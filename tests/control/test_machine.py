@@ -91,3 +91,27 @@ def test_a_quick_log_shows_means_of_a_second_and_a_slow_one_its_last_moment():
             known = np.isfinite(row.sensors)
             assert known.any()
             assert row.sensors[known] == pytest.approx(shown[known], abs=1e-9)
+
+
+def test_a_controller_is_told_where_the_knobs_stand_and_what_was_logged_so_far(piece, timeline):
+    moments = []
+
+    class Recorder:
+        name = "recorder"
+
+        def start(self, timeline, task):
+            """Nothing to prepare."""
+
+        def act(self, moment):
+            moments.append(moment)
+            return 1.0 + 0.01 * len(moments), 1.0 - 0.001 * len(moments)
+
+    past = idle_start(piece)
+    run = trial(piece, timeline, read_task(None, {}), Recorder(), past)
+    assert moments[0].knobs == (1.0, 1.0)
+    assert moments[0].position == 0.0
+    assert [moment.knobs for moment in moments[1:]] == [tuple(knobs) for knobs in run.knobs[:-1].tolist()]
+    assert [moment.position for moment in moments] == run.position.tolist()
+    for count, moment in enumerate(moments):
+        np.testing.assert_array_equal(moment.commands_RA[:-count] if count else moment.commands_RA, past.commands_RA)
+        assert len(moment.sensors_RC) == len(past.sensors_RC) + count

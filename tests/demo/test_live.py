@@ -11,9 +11,9 @@ import pytest
 from crossfeed.demo import live as demo_live
 from crossfeed.errors import ConfigError
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.sources import open_source
+from crossfeed.live.open_source import open_source
 from crossfeed.studio import start as studio
-from crossfeed.studio.machine import Machine
+from crossfeed.studio.monitored_machine import MonitoredMachine
 
 
 def test_a_demo_without_a_lock_says_so(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_the_locked_model_is_served_beside_a_machine_behind_opc_ua(
     monkeypatch.setattr(demo_live, "start", lambda _, **__: None)
     demo_live.show_live(tmp_path, port=0, open_page=False)
     assert asked["model"] == tmp_path / "study" / "runs" / "best" / "model.safetensors"
-    live: studio.Live = asked["live"]
+    live: studio.LiveSetup = asked["live"]
     assert live.companion is not None
     assert (live.programs or tmp_path).joinpath("face_pocket.mpf").is_file()
 
@@ -80,5 +80,5 @@ def test_a_companion_begins_before_the_machine_is_heard_and_ends_with_it() -> No
             told.append("gone")
 
     monitor: Monitor = Quiet()  # type: ignore[assignment]
-    asyncio.run(Machine(None, monitor, companion).run())  # type: ignore[arg-type]
+    asyncio.run(MonitoredMachine(None, monitor, companion).run())  # type: ignore[arg-type]
     assert told == ["there", "heard", "gone"]

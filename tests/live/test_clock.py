@@ -8,31 +8,31 @@ from crossfeed.live.clock import SourceClock
 def test_a_clock_that_is_three_seconds_behind_is_reported_whatever_the_delays() -> None:
     clock = SourceClock()
     for number in range(50):
-        clock.see(round((1000.0 + number - 3.0) * 1e6), arrived=1000.0 + number + 0.1 * (number % 5))
+        clock.observe(round((1000.0 + number - 3.0) * 1e6), arrived=1000.0 + number + 0.1 * (number % 5))
     assert clock.skew == pytest.approx(3.0)
-    assert "3.0 s behind ours" in clock.remark
+    assert "3.0 s behind ours" in clock.skew_warning
 
 
 def test_a_clock_that_is_ahead_is_reported_and_a_small_difference_is_not() -> None:
     ahead, fine = SourceClock(), SourceClock()
-    ahead.see(1_002_000_000, arrived=1000.0)
-    fine.see(1_000_400_000, arrived=1000.0)
-    assert "2.0 s ahead of ours" in ahead.remark
-    assert fine.remark == ""
+    ahead.observe(1_002_000_000, arrived=1000.0)
+    fine.observe(1_000_400_000, arrived=1000.0)
+    assert "2.0 s ahead of ours" in ahead.skew_warning
+    assert fine.skew_warning == ""
 
 
 def test_the_clock_of_an_old_log_was_54051714_seconds_behind() -> None:
     old = SourceClock()
-    old.see(0, arrived=625.6 * 86_400)
-    assert old.remark == "the source's clock is 626 days behind ours"
+    old.observe(0, arrived=625.6 * 86_400)
+    assert old.skew_warning == "the source's clock is 626 days behind ours"
 
 
 def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
     clock = SourceClock(speed=10.0)
     for number in range(50):
-        clock.see(round((5.0 + number) * 1e6), arrived=1000.0 + number / 10.0)
+        clock.observe(round((5.0 + number) * 1e6), arrived=1000.0 + number / 10.0)
     assert clock.skew == pytest.approx(0.0, abs=1e-9)
-    assert clock.remark == ""
+    assert clock.skew_warning == ""
 
 
 @pytest.mark.parametrize(
@@ -48,26 +48,26 @@ def test_a_replay_at_ten_times_the_speed_is_no_skew() -> None:
 )
 def test_clocks_are_reported_from_half_a_second_on_and_in_days_from_two(off: float, said: str) -> None:
     clock = SourceClock()
-    clock.see(0, arrived=off)
-    assert said in clock.remark
-    assert bool(clock.remark) == bool(said)
+    clock.observe(0, arrived=off)
+    assert said in clock.skew_warning
+    assert bool(clock.skew_warning) == bool(said)
 
 
 def test_the_quickest_of_the_last_two_hundred_arrivals_took_no_time() -> None:
     clock = SourceClock()
     assert clock.skew == 0.0
-    clock.see(1_000_000, arrived=1.25)
+    clock.observe(1_000_000, arrived=1.25)
     for number in range(199):
-        clock.see(1_000_000 * number, arrived=number + 2.0)
+        clock.observe(1_000_000 * number, arrived=number + 2.0)
     assert clock.skew == 0.25
-    clock.see(0, arrived=2.0)
+    clock.observe(0, arrived=2.0)
     assert clock.skew == 2.0
 
 
 def test_age_is_counted_in_our_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     for speed, ours in ((1.0, 8.0), (10.0, 0.8)):
         clock = SourceClock(speed)
-        clock.see(5_000_000, arrived=1000.0)
+        clock.observe(5_000_000, arrived=1000.0)
         monkeypatch.setattr("crossfeed.live.clock.time.time", lambda ours=ours: 1000.0 + ours)
         assert clock.now() == pytest.approx(13.0)
         assert clock.age(5.0) == pytest.approx(ours)

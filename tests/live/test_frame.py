@@ -5,7 +5,7 @@ from dataclasses import replace
 from crossfeed.live.frame import gap_samples, to_frame
 from crossfeed.live.source import ALIVE, CONNECTED, Sample
 from crossfeed.machines.declaration import CLOCK, PROGRAM, NativeColumn
-from tests.live.test_rows import _kind
+from tests.live.test_row_maker import _kind
 
 
 def test_of_two_values_of_one_time_a_poll_counts_the_first_and_a_change_the_last() -> None:

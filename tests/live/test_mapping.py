@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from crossfeed.live.mapping import LiveMapping
+from crossfeed.live.mapping_proposal import MappingProposal
 from crossfeed.live.source import CONNECTED, LINE, OVERRIDES
 from crossfeed.machines.declaration import PROGRAM
 from crossfeed.schema import canonical
@@ -57,7 +58,7 @@ def test_no_time_is_nought(tmp_path: Path, field: str) -> None:
 
 def test_a_mapping_that_was_written_can_be_read(tmp_path: Path) -> None:
     mapping = read(tmp_path)
-    text = mapping.to_yaml({"spindle_power": "it says so"}, ["spare"])
+    text = MappingProposal(mapping, {"spindle_power": "it says so"}, ["spare"]).to_yaml()
     assert "# it says so" in text
     assert "# not used: spare" in text
     again = read(tmp_path, text)

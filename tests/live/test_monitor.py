@@ -10,10 +10,10 @@ from crossfeed.errors import LogError
 from crossfeed.live.growing_file import GrowingFile
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.mtconnect import MtconnectSource
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
 from crossfeed.live.snapshot import Snapshot
-from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.machines.declaration import LogFormat
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, within
@@ -50,7 +50,7 @@ def test_a_forecast_follows_every_row_and_says_that_the_command_is_held(shop: Sh
     for name, said in second.forecast.items():
         assert len(said.median) == len(second.horizons)
         assert all(low <= middle <= high for low, middle, high in zip(said.low, said.median, said.high)), name
-    assert json.loads(json.dumps(second.as_dict()))["machine"] == "mill"
+    assert json.loads(json.dumps(second.to_dict()))["machine"] == "mill"
     assert set(second.lights) == set(shop.table.schema.sensor_names)
 
 
@@ -68,7 +68,7 @@ def test_a_machine_that_was_switched_on_later_was_never_heard(shop: Shop, tmp_pa
     lines = shop.header() + shop.lines(0, CONTEXT + 2)
 
     async def work() -> tuple[Snapshot, Snapshot]:
-        monitor = Monitor(shop.opened, LateMachine(log, shop.mapping), patient=True)
+        monitor = Monitor(shop.opened, LateMachine(log, shop.mapping), waits_for_source=True)
         running = asyncio.create_task(monitor.run())
         waiting = await _until(monitor, lambda s: s.verdict.colour == "red")
         log.write_text(lines, encoding="utf-8")

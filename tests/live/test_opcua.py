@@ -8,9 +8,8 @@ import pytest
 pytest.importorskip("asyncua", reason="the extra 'live' is not installed")
 
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.live.credentials import Credentials, read_credentials
 from crossfeed.live.opcua import OpcUaSource
-from crossfeed.live.opcua_security import make_certificate, read_security
+from crossfeed.live.security import Credentials, make_certificate, read_credentials, read_security
 from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.opcua_server import APPLICATION_URI, OpcUaServer
 from crossfeed.live.source import Sample

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.promises import EProcess, Outline, PromisedForecast, PromiseRecord, Promises, spans_of
+from crossfeed.live.promises import EProcess, ForecastSummary, PromisedForecast, PromiseRecord, Promises, spans_of
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.model.forecast import Forecast
@@ -26,12 +26,12 @@ BETS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 def test_a_miss_wins_what_was_bet_and_a_hit_loses_a_fifth_of_it() -> None:
     process = EProcess()
     assert process.wealth == 1.0
-    process.see(True)
+    process.observe(True)
     assert process.wealth == pytest.approx((1.0 + 0.8 * BETS).mean())
-    process.see(False)
+    process.observe(False)
     assert process.wealth == pytest.approx(((1.0 + 0.8 * BETS) * (1.0 - 0.2 * BETS)).mean())
     for _ in range(2000):
-        process.see(True)
+        process.observe(True)
     assert np.isfinite(process.wealth)
 
 
@@ -60,13 +60,13 @@ def crps(z: float) -> float:
 
 
 def test_a_forecast_expects_of_itself_the_mean_over_its_ten_ranks() -> None:
-    outline = Outline.of(said(3.0, 2.0))
+    summary = ForecastSummary.of(said(3.0, 2.0))
     edge = NormalDist().inv_cdf(0.95)
     own = np.mean([crps(NormalDist().inv_cdf(0.05 + rank / 10.0)) for rank in range(10)])
-    assert outline.median == pytest.approx(3.0)
-    assert outline.low == pytest.approx(3.0 - 2.0 * edge)
-    assert outline.high == pytest.approx(3.0 + 2.0 * edge)
-    assert outline.own_crps == pytest.approx(2.0 * own)
+    assert summary.median == pytest.approx(3.0)
+    assert summary.low == pytest.approx(3.0 - 2.0 * edge)
+    assert summary.high == pytest.approx(3.0 + 2.0 * edge)
+    assert summary.own_crps == pytest.approx(2.0 * own)
 
 
 def judged(values: dict[int, float], speeds: dict[int, float], period: float = 1.0, times: int = 1) -> PromiseRecord:
@@ -79,7 +79,7 @@ def judged(values: dict[int, float], speeds: dict[int, float], period: float = 1
     forecast = Forecast(HORIZONS, SCHEMA.sensor_names, SCHEMA.sensor_names, said(0.0, 1.0))
     plan = PlanUsed("held", "held", {"speed": (100.0, 100.0, 100.0)})
     promises.judge(rows[:1], period)
-    promises.add(PromisedForecast(rows[0], plan, forecast, Outline.of(forecast.distribution)))
+    promises.add(PromisedForecast(rows[0], plan, forecast, ForecastSummary.of(forecast.distribution)))
     for count in range(2, len(rows) + 1):
         for _ in range(times):
             promises.judge(rows[:count], period)

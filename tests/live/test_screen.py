@@ -12,8 +12,8 @@ from rich.console import Console
 
 from crossfeed.cli.live_screen import picture
 from crossfeed.live.monitor import Monitor
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.snapshot import Snapshot
-from crossfeed.live.sources import SourceOptions, open_source
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, within
 

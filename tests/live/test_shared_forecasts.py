@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from crossfeed.errors import TableError
 from crossfeed.live import shared_forecasts
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.promises import Outline
+from crossfeed.live.open_source import SourceOptions, open_source
+from crossfeed.live.promises import ForecastSummary
 from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts, forecast_together
-from crossfeed.live.sources import SourceOptions, open_source
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.world_model import WorldModel
@@ -47,12 +47,12 @@ def test_windows_that_share_a_pass_get_the_numbers_they_would_get_alone(network:
     windows = [_due(MODELS[network], seed, gone) for seed, gone in enumerate(absent)]
     for window, found in zip(windows, forecast_together(windows), strict=True):
         alone = window.forecaster.forecast(window.commands)
-        wanted = Outline.of(alone.distribution)
+        wanted = ForecastSummary.of(alone.distribution)
         assert found.forecast.measured == alone.measured
         shown = [alone.sensors.index(name) for name in alone.measured]
         np.testing.assert_allclose(found.forecast.mean[:, shown], alone.mean[:, shown], rtol=1e-4, atol=1e-4)
         for name in ("median", "low", "high", "own_crps"):
-            pair = (getattr(outline, name)[:, shown] for outline in (found.outline, wanted))
+            pair = (getattr(summary, name)[:, shown] for summary in (found.summary, wanted))
             np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-3)
         single = forecast_together([window])[0]
         assert (found.doubt is None) == (single.doubt is None) == (network == "jepa")
@@ -73,7 +73,7 @@ def test_a_bad_window_fails_alone_and_one_that_is_not_complete_gets_nothing() ->
     first, spoiled, nothing, last = within(LIMIT_S, work)
     assert isinstance(spoiled, TableError)
     assert nothing is None
-    np.testing.assert_allclose(first.outline.median, last.outline.median, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(first.summary.median, last.summary.median, rtol=1e-4, atol=1e-4)
 
 
 def test_monitors_that_are_due_together_go_through_the_model_together(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.promises import TOLERATED, EProcess, Outline, PromisedForecast
+from crossfeed.live.promises import TOLERATED, EProcess, ForecastSummary, PromisedForecast
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed
 from crossfeed.live.trust import Trust
@@ -26,7 +26,7 @@ def test_the_evidence_for_drift_rarely_rises_where_there_is_none() -> None:
         process = EProcess()
         top = 0.0
         for missed in draw.random(300) < TOLERATED:
-            process.see(bool(missed))
+            process.observe(bool(missed))
             top = max(top, process.wealth)
         crossed += top >= 20.0
     assert crossed <= 400 / 20
@@ -37,7 +37,7 @@ def test_the_evidence_for_drift_rarely_rises_where_there_is_none() -> None:
 def test_the_evidence_for_drift_rises_where_there_is_some(share: float) -> None:
     process = EProcess()
     for missed in np.random.default_rng(1).random(400) < share:
-        process.see(bool(missed))
+        process.observe(bool(missed))
     assert process.wealth > 100.0
 
 
@@ -62,7 +62,7 @@ def _watch(shop: Shop, error: float, held: bool = True) -> Trust:
         said = Gaussian(mean, torch.from_numpy(np.broadcast_to(scale, shape).copy()))
         plan = PlanUsed("held", "held", dict.fromkeys(schema.command_names, (command,) * horizons[-1]))
         forecast = Forecast(horizons, schema.sensor_names, schema.sensor_names, said)
-        trust.promise(PromisedForecast(rows[-1], plan, forecast, Outline.of(forecast.distribution)))
+        trust.promise(PromisedForecast(rows[-1], plan, forecast, ForecastSummary.of(forecast.distribution)))
     return trust
 
 
@@ -109,7 +109,7 @@ def test_what_is_stale_or_missing_is_said(
 def test_commands_beyond_training_need_care(shop: Shop) -> None:
     trust = _watch(shop, 0.0)
     plan = PlanUsed("held", "held", dict.fromkeys(shop.table.schema.command_names, (1000000.0,) * 20))
-    assert "outside" in trust._beyond(plan)
+    assert "outside" in trust._outside_training(plan)
 
 
 def test_six_sensors_were_this_sensor(shop: Shop) -> None:
@@ -209,4 +209,4 @@ def test_a_command_is_outside_when_it_is_beyond_a_thousandth_of_its_range(
     shop: Shop, speed: float, outside: bool
 ) -> None:
     plan = PlanUsed("held", "held", {"spindle_speed": (10.0, speed), "feed_x": (0.0, 800.0)})
-    assert bool(Trust(shop.opened)._beyond(plan)) == outside
+    assert bool(Trust(shop.opened)._outside_training(plan)) == outside

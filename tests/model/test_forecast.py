@@ -14,6 +14,7 @@ from crossfeed.errors import ConfigError, TableError
 from crossfeed.model.interface import Plan
 from crossfeed.model.presets import paper
 from crossfeed.model.world_model import WorldModel
+from crossfeed.rows import check_levels, check_plausible
 from tests.model import toy
 
 NAMES = toy.SCHEMA.sensor_names + toy.SCHEMA.command_names
@@ -175,3 +176,17 @@ def test_impossible_quantiles_are_refused(model: WorldModel) -> None:
     for levels in ([0.0], [0.5, 1.0], []):
         with pytest.raises(ConfigError):
             forecast.quantiles(levels)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1.1])
+def test_quantiles_are_given_as_near_to_the_ends_as_asked_but_not_at_them(level: float) -> None:
+    check_levels([0.001, 0.999])
+    with pytest.raises(ConfigError, match="levels between 0 and 1"):
+        check_levels([0.5, level])
+
+
+def test_a_million_standard_deviations_are_the_farthest_that_is_read() -> None:
+    z = np.array([[0.0, 1e6], [0.0, -1e6]])
+    check_plausible(z, ("a", "b"), "history")
+    with pytest.raises(TableError, match=r"In the history b is more than 1e\+06 standard deviations"):
+        check_plausible(1.001 * z, ("a", "b"), "history")

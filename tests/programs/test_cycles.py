@@ -41,6 +41,11 @@ def test_g83_pecks_and_g73_breaks_chips() -> None:
     assert ("rapid", -1.0) in broken
 
 
+def test_a_drill_stops_at_the_bottom_but_not_between_two_rapids() -> None:
+    moves = parse("G64", *START, "G83 X5 Z-5 R1 Q2.5 F100", "X10").moves[1:]
+    assert {(move.kind, move.exact_stop) for move in moves} == {("linear", True), ("rapid", False)}
+
+
 def test_g82_dwells_at_the_bottom() -> None:
     (dwell,) = [block for block in parse(*START, "G82 X5 Z-5 R1 P250 F100").blocks if isinstance(block, Dwell)]
     assert dwell.seconds == 0.25

@@ -36,6 +36,11 @@ def test_spindle_override_moves_feed_per_revolution_along() -> None:
     assert per_minute.feed[:, 0].max() == pytest.approx(600)
 
 
+def test_a_turn_of_the_table_does_not_follow_the_spindle() -> None:
+    program = parse("S1000 M3 F600 G1 X10", "G0 B90", "G4 F1", "G1 B0 F500")
+    assert plan(program, NO_WAIT, spindle_override=0.5).duration == plan(program, NO_WAIT).duration
+
+
 @pytest.mark.parametrize("override", [0.0, -1.0, float("nan"), 11.0])
 def test_impossible_overrides_are_refused(override) -> None:
     with pytest.raises(ProgramError, match="override"):

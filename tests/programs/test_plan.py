@@ -29,6 +29,20 @@ def test_short_move_stays_triangular() -> None:
     assert trajectory.duration == pytest.approx(2 * math.sqrt(0.5 / 5000))
 
 
+def test_what_is_braked_to_a_corner_and_sped_up_after_it_reaches_the_speed_between() -> None:
+    """Entered at u and left at w, a leg of length s peaks where v^2 = a s + (u^2 + w^2) / 2."""
+    path = plan(parse("S1 M3 F60000 G1 X2", "X4", "X6 Y0.2", "X8"), NO_WAIT)
+    segments, peaks = path.segments, []
+    after = segments.speed + segments.acceleration * segments.seconds
+    for leg in range(len(path.legs)):
+        own = segments.leg == leg
+        entry, leave, peak = segments.speed[own][0], after[own][-1], max(segments.speed[own].max(), after[own].max())
+        push = np.abs(segments.acceleration[own]).max()
+        assert peak == pytest.approx(math.sqrt(push * path.legs.length[leg] + (entry**2 + leave**2) / 2.0))
+        peaks.append(peak)
+    assert max(peaks) < 1000.0, "no feed holds any of them back"
+
+
 def test_rapid_is_limited_by_the_slowest_axis() -> None:
     limits = MotionLimits(rapid=(60_000, 6_000, 60_000), spindle_acceleration=None)
     trace = plan(parse("G0 X100 Y100"), limits).sample(1000)

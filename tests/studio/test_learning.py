@@ -27,10 +27,10 @@ from crossfeed.live.simulated.serve import serve
 from crossfeed.schema import canonical
 from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.machine import Machine
+from crossfeed.studio.monitored_machine import MonitoredMachine
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.start import Live, make_service
+from crossfeed.studio.start import LiveSetup, make_service
 from tests.live.servers import free_port
 from tests.serving.conftest import make_model
 from tests.studio.conftest import PATIENCE, running
@@ -90,13 +90,15 @@ def _learning(model: Path, folder: Path, config: OnlineConfig) -> Service:
     answering = ready_to_answer(opened)
     learner = LiveLearner(opened, folder, config)
     source = MtconnectSource(simulator.agent.address)
-    monitor = Monitor(answering, source, learner=learner, speed=SPEED, patient=True)
-    return Service(answering, ServeSettings(port=0), Keys.fresh(), None, Machine(answering, monitor, simulator))
+    monitor = Monitor(answering, source, learner=learner, speed=SPEED, waits_for_source=True)
+    return Service(
+        answering, ServeSettings(port=0), Keys.fresh(), None, MonitoredMachine(answering, monitor, simulator)
+    )
 
 
 def test_a_served_model_learns_from_the_machine_and_the_locked_file_is_not_touched(model: Path, tmp_path: Path) -> None:
     before, simulator = hashlib.sha256(model.read_bytes()).hexdigest(), Simulator()
-    live = Live(simulator.agent.address, learn=tmp_path / "learned", companion=simulator)
+    live = LiveSetup(simulator.agent.address, learn=tmp_path / "learned", companion=simulator)
     service = make_service(model, ServeSettings(port=0), speed=SPEED, device="cpu", live=live)
     told = _hear(service, lambda state: "steps on" in state["learning"] and state["forecast"])
     assert told["lights"]
@@ -138,4 +140,4 @@ def test_a_folder_that_cannot_be_used_is_said_before_anybody_connects(model: Pat
     taken = tmp_path / "file"
     taken.write_text("here already", encoding="utf-8")
     with pytest.raises(StorageError, match="journal"):
-        make_service(model, ServeSettings(port=0), device="cpu", live=Live("http://127.0.0.1:9", learn=taken))
+        make_service(model, ServeSettings(port=0), device="cpu", live=LiveSetup("http://127.0.0.1:9", learn=taken))

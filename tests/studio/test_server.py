@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.studio.server import listen
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
 from tests.studio.conftest import PATIENCE, Running
@@ -21,6 +20,8 @@ pytest.importorskip("fastapi", reason="needs the extra 'serve'")
 
 def test_small_answers_waited_forty_milliseconds_for_an_acknowledgement() -> None:
     """asyncio switches Nagle's algorithm off only on sockets that say that they are TCP."""
+    from crossfeed.studio.server import listen
+
     with listen(ServeSettings(port=0)) as listening:
         assert listening.proto == socket.IPPROTO_TCP
 

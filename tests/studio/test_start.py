@@ -21,7 +21,7 @@ def test_a_table_of_a_machine_that_fleet_had_not_met_was_refused(place: Place, m
     np.testing.assert_array_equal(served.model.normaliser.sensor_scale, alone.model.normaliser.sensor_scale)
     assert served.provenance["row_period"] == place.table.period
     assert service.engine.moments.at(None, 40.0).schema.sensor_names == place.table.schema.sensor_names
-    refused: tuple[dict[str, Any], ...] = ({}, {"history": place.log, "live": start.Live("file:log.csv")})
+    refused: tuple[dict[str, Any], ...] = ({}, {"history": place.log, "live": start.LiveSetup("file:log.csv")})
     for elsewhere in refused:
         with pytest.raises(ConfigError, match="has not met this one yet"):
             start.make_service(Path("fleet"), settings, device="cpu", **elsewhere)

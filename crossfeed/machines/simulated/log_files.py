@@ -81,15 +81,15 @@ class LogSummary:
     ranges: Ranges
     remarks: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
             "machine": self.machine,
-            "files": [str(path) for path in self.files],
+            "files": self.files,
             "rows_written": self.raw_rows,
             "rows_kept": self.rows,
             "sessions": self.sessions,
             "seconds": self.seconds,
             "ranges": {name: {"unit": unit, "low": low, "high": high} for name, unit, low, high in self.ranges.rows()},
-            "remarks": list(self.remarks),
+            "remarks": self.remarks,
         }

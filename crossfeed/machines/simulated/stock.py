@@ -109,7 +109,7 @@ def _along(block: _Block, points: Floats, tool: Tool, coarseness: float) -> tupl
     cells = np.convolve(removed[:, 1], kernel, mode="same")
     section = volume / stride
     mean_depth = np.divide(volume, cells * block.cell**2, out=np.ones(count), where=cells > 0)
-    width = np.clip(section / mean_depth, 0.0, tool.diameter)
+    width = np.minimum(section / mean_depth, tool.diameter)
     # A plunge lowers the whole disc a little: its section is the hole's area, spread over the full diameter.
     depth = np.divide(section, width, out=np.zeros(count), where=width > 0)
     air = section < _AIR

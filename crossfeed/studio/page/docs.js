@@ -39,4 +39,4 @@ place.replaceChildren(
   ...Object.entries(api.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => operation(path, method, one))),
   element("section", {}, element("h3", { text: "WebSocket /api/stream" }), element("p", { text: "Every new moment as JSON, like GET /api/live; nothing that is sent to it is read." })),
   element("h2", { text: "Bodies" }),
-  ...Object.keys(all).filter((name) => name.endsWith("Asked")).map((name) => described(name, all)));
+  ...Object.keys(all).filter((name) => name.endsWith("Request")).map((name) => described(name, all)));

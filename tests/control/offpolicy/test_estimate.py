@@ -125,3 +125,9 @@ def test_how_likely_an_override_was_is_the_density_of_its_dither():
     chosen = policy(0.02, -0.01)
     expected = norm.logpdf(log.override_NH, 1.02 - 0.01 * log.state_NHF[..., 0], chosen.spread)
     assert chosen.log_density(log.state_NHF, log.override_NH) == pytest.approx(expected)
+
+
+def test_a_program_is_cut_into_stretches_of_twenty_places(piece, timeline):
+    log = collect(piece, timeline, read_task(None, {}), LinearPolicy(1.0, np.zeros(2), 0.03), runs=1)
+    assert log.override_NH.shape == (1, -(-len(timeline) // 20))
+    assert log.state_NHF[0, 0].tolist() == [0.0, 0.0]

@@ -190,3 +190,11 @@ def test_a_step_ends_a_whole_number_of_steps_after_the_beginning() -> None:
     second, _ = machine.run(busy_inputs(60)[40:], state)
     time = np.concatenate([first.time, second.time])
     np.testing.assert_allclose(time, np.arange(1, 61) * machine.time_step, rtol=0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_that_no_generator_takes_is_refused(seed: int) -> None:
+    machine = SimulatedMachine(random_machine(0))
+    assert machine.rest(2**64 - 1) is not None
+    with pytest.raises(MachineError, match=f"The seed {seed} cannot be used"):
+        machine.rest(seed)

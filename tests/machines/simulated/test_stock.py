@@ -129,3 +129,11 @@ def test_a_large_part_gets_coarser_cells_and_a_small_one_does_not() -> None:
     large, small = (_Block(np.zeros(2), np.array([side, 3000.0]), 0.0, 0.5) for side in (8000.0, 2.0))
     assert large.heights.size == pytest.approx(_MOST_CELLS, rel=0.01)
     assert (small.cell, small.heights.shape) == (0.5, (5, 6001))
+
+
+def test_a_tool_beside_the_block_removes_nothing() -> None:
+    block = _Block(np.zeros(2), np.array([80.0, 60.0]), 0.0, 0.5)
+    before = block.heights.copy()
+    for x, y in ((-200.0, 30.0), (280.0, 30.0), (40.0, -200.0), (40.0, 260.0)):
+        assert block.remove(x, y, -3.0, 5.0) == (0.0, 0)
+    assert np.array_equal(block.heights, before)

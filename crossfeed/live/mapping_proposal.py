@@ -39,7 +39,7 @@ class FoundNode:
 
 
 @dataclass(frozen=True)
-class Discovery:
+class MappingProposal:
     """A proposed mapping, why, and what is left over."""
 
     mapping: LiveMapping
@@ -47,10 +47,26 @@ class Discovery:
     unused: list[str]
 
     def to_yaml(self) -> str:
-        return self.mapping.to_yaml(self.remarks, self.unused)
+        """The mapping as a text to check by hand, with the remarks."""
+        mapping = self.mapping
+        lines = [f"machine: {mapping.machine}", "schema: canonical", f"period: {mapping.period:g}", "columns:"]
+        for column in mapping.columns:
+            if column.native is None:
+                entry = f"  - {{constant: {column.constant:g}, channel: {column.channel}}}"
+            else:
+                entry = f'  - {{native: "{column.native}", channel: {column.channel}, unit: "{column.unit}"}}'
+            lines.append(f"{entry:<96} # {self.remarks.get(column.channel, '')}")
+        states = {name: value for name, value in mapping.states.model_dump().items() if value}
+        if states:
+            lines.append("states:")
+            lines += [f'  {name}: "{value}"' for name, value in states.items()]
+        lines.append(f"sampling_ms: {mapping.sampling_ms:g}")
+        lines.append(f"publishing_ms: {mapping.publishing_ms:g}")
+        lines += [f"# not used: {name}" for name in self.unused]
+        return "\n".join(lines) + "\n"
 
 
-def propose_mapping(machine: str, nodes: Iterable[FoundNode]) -> Discovery:
+def propose_mapping(machine: str, nodes: Iterable[FoundNode]) -> MappingProposal:
     """Channels of the canonical schema for the nodes of a machine; the first node that fits a channel is taken."""
     schema = canonical()
     columns: dict[str, MappedColumn] = {}
@@ -82,7 +98,7 @@ def propose_mapping(machine: str, nodes: Iterable[FoundNode]) -> Discovery:
     # Commands that the source does not tell stand still, as on a machine that lacks them.
     idle = [MappedColumn(channel=name, constant=0.0) for name in schema.command_names if name not in columns]
     mapping = LiveMapping(machine=machine, columns=(*ordered, *idle), states=States(**states))
-    return Discovery(mapping, remarks, unused)
+    return MappingProposal(mapping, remarks, unused)
 
 
 def _state(owner: str, last: str) -> str | None:

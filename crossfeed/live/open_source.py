@@ -5,8 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from crossfeed.errors import ConfigError
-from crossfeed.live.credentials import Credentials
-from crossfeed.live.opcua_security import Security
+from crossfeed.live.security import Credentials, Security
 from crossfeed.live.source import LiveSource
 
 SCHEMES = ("LOG.csv", "opc.tcp://HOST:4840", "http://HOST:5000", "mqtt://HOST:1883/TOPIC")

@@ -9,14 +9,15 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.sources import SourceOptions, open_source
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.machine import Machine
-from crossfeed.studio.questions import PlanAsked, WhatIfAsked
+from crossfeed.studio.monitored_machine import MonitoredMachine
 from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import PlanRequest, WhatIfRequest
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.shown_machine import live_content
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, shop, within
 
@@ -30,21 +31,21 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
 
     async def work() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         source = open_source(f"file:{log}", SourceOptions(mapping=shop.mapping))
-        machine = Machine(opened, Monitor(opened, source))
+        machine = MonitoredMachine(opened, Monitor(opened, source))
         service = Service(opened, ServeSettings(), Keys.fresh(), None, machine)
         async with service.running():
             with pytest.raises(RefusalError, match="Too few live rows"):
-                service.engine.moment(WhatIfAsked())
+                service.engine.moment(WhatIfRequest())
             for row in range(CONTEXT - 2, CONTEXT + 12):
                 with log.open("a", encoding="utf-8") as file:
                     file.write(shop.lines(row, row + 1))
-                async for content in machine.updates():
-                    newest = content["recent"]["times"][-1:] if content else []
-                    if newest and newest[0] >= 1.7e9 + row - 1 and (content["forecast"] or row < CONTEXT + 2):
+                async for snapshot in machine.updates():
+                    newest = snapshot.recent.times[-1:]
+                    if newest and newest[0] >= 1.7e9 + row - 1 and (snapshot.forecast or row < CONTEXT + 2):
                         break
-            asked = WhatIfAsked(plans=[PlanAsked(), PlanAsked(spindle=80.0)], samples=20)
+            asked = WhatIfRequest(plans=[PlanRequest(), PlanRequest(spindle=80.0)], samples=20)
             told = await service.long_work.do(lambda go_on: service.engine.compare(asked, go_on))
-            return content, told, machine.calibration()
+            return live_content(snapshot), told, machine.calibration()
 
     content, told, so_far = within(LIMIT_S, work)
     assert content["machine"] == told["history"]["machine"] == "mill"
@@ -59,7 +60,7 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
 def test_imports_for_the_machine_kept_the_first_page_waiting(shop: Shop) -> None:
     """What runs beside the service begins when connections are taken, not while the link is still to be printed."""
 
-    class Noted(Machine):
+    class Noted(MonitoredMachine):
         begun = False
 
         async def run(self) -> None:

@@ -10,7 +10,7 @@ Columns = dict[str, list[float | None]]
 Per_cent = Annotated[float, Field(ge=1.0, le=300.0)]
 
 
-class PlanAsked(CheckedForm):
+class PlanRequest(CheckedForm):
     """Commands to come: what followed in the log, what the program will do, the last command, rows, an NC program."""
 
     name: str = Field(default="", max_length=60, description="How the answer calls it.")
@@ -30,7 +30,7 @@ class PlanAsked(CheckedForm):
     spindle: Per_cent = Field(default=100.0, description="Spindle override in per cent.")
 
 
-class MomentAsked(CheckedForm):
+class MomentRequest(CheckedForm):
     """The rows before the forecast: the newest, a moment of the served table, or rows sent along."""
 
     session: str | None = Field(default=None, max_length=200, description="Session of the served table.")
@@ -41,14 +41,14 @@ class MomentAsked(CheckedForm):
     )
 
 
-class PlansAsked(MomentAsked):
+class PlansRequest(MomentRequest):
     """What is commanded from a moment on."""
 
-    plans: list[PlanAsked] = Field(default_factory=lambda: [PlanAsked()], min_length=1)
+    plans: list[PlanRequest] = Field(default_factory=lambda: [PlanRequest()], min_length=1)
     seconds: float | None = Field(default=None, gt=0.0, description="Only the first seconds of every plan.")
 
 
-class ForecastAsked(PlansAsked):
+class ForecastRequest(PlansRequest):
     """A forecast at the trained horizons, quick enough for a slider."""
 
     levels: list[Annotated[float, Field(gt=0.0, lt=1.0)]] = Field(
@@ -56,7 +56,7 @@ class ForecastAsked(PlansAsked):
     )
 
 
-class WhatIfAsked(PlansAsked):
+class WhatIfRequest(PlansRequest):
     """Plans rolled forward to their end on sampled futures, and compared: time, energy, peaks, limits."""
 
     samples: int = Field(default=64, ge=20)

@@ -1,5 +1,6 @@
 """From the newest rows to the next seconds: the plan, the forecast, and what is learned on the way."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -7,9 +8,9 @@ import numpy as np
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.promises import Outline, PromisedForecast
+from crossfeed.live.promises import ForecastSummary, PromisedForecast
 from crossfeed.live.row import Row
-from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts, WindowForecast
+from crossfeed.live.shared_forecasts import DueWindow, SharedForecasts
 from crossfeed.live.snapshot import PlanUsed
 from crossfeed.live.source import Value
 from crossfeed.live.trust import Trust
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from crossfeed.live.learning import LiveLearner
 
 
-class LookAhead:
+class MachineForecaster:
     """Looks ahead for one machine; what it says it promises, so that it can be judged."""
 
     def __init__(
@@ -41,7 +42,7 @@ class LookAhead:
 
             self._tracked = TrackedIntervals(model.horizons, trust.period)
 
-    async def look(
+    async def forecast(
         self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool
     ) -> PromisedForecast | None:
         """The forecast after the last of the rows of the running session; None while they are too few."""
@@ -54,19 +55,17 @@ class LookAhead:
                 return None
             plan = self._follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
             commands = np.array([plan.commands[name] for name in self._model.schema.command_names]).T
-            return DueWindow(self._forecaster, commands, widen)
-
-        def widen(foreseen: WindowForecast) -> WindowForecast:
-            if self._tracked is None:
-                return foreseen
-            forecast = self._tracked.widen(rows[-1], foreseen.forecast, rows)
-            return WindowForecast(forecast, Outline.of(forecast.distribution), foreseen.doubt)
+            return DueWindow(self._forecaster, commands)
 
         found = await self._forecasts.ask(prepare)
         if found is None:
             return None
         assert plan is not None
-        promised = PromisedForecast(rows[-1], plan, found.forecast, found.outline, found.doubt)
+        forecast, summary = found.forecast, found.summary
+        if self._tracked is not None:
+            forecast = await asyncio.to_thread(self._tracked.widen, rows[-1], forecast, rows)
+            summary = await asyncio.to_thread(ForecastSummary.of, forecast.distribution)
+        promised = PromisedForecast(rows[-1], plan, forecast, summary, found.doubt)
         self._trust.promise(promised)
         return promised
 

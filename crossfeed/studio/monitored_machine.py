@@ -3,13 +3,12 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.json_file import plain
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.serving.history import History
@@ -18,11 +17,10 @@ from crossfeed.studio.moments import moment_of_rows
 
 # What has to run before the source can be heard, such as a simulated machine; it says when it is there.
 Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
-SHOWN_ROWS = 90
 _AT_MOST_EVERY = 0.2  # s between two moments that are told
 
 
-class Machine:
+class MonitoredMachine:
     """Reads the monitor, never the machine."""
 
     def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
@@ -57,20 +55,18 @@ class Machine:
             seen = rows[-1]
             behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
             if snapshot.forecast and abs(behind) < snapshot.period / 2.0:
-                low = {name: said.low for name, said in snapshot.forecast.items()}
-                high = {name: said.high for name, said in snapshot.forecast.items()}
-                self._record.promise(seen, snapshot.horizons, low, high)
+                self._record.promise(seen, snapshot.horizons, snapshot.forecast)
 
-    def snapshot(self) -> dict[str, Any]:
-        return live_content(self.monitor.snapshot())
+    def snapshot(self) -> Snapshot:
+        return self.monitor.snapshot()
 
-    async def updates(self) -> AsyncIterator[dict[str, Any]]:
+    async def updates(self) -> AsyncIterator[Snapshot]:
         yield self.snapshot()
         told = 0.0
         async for snapshot in self.monitor.updates():
             if time.monotonic() - told >= _AT_MOST_EVERY:
                 told = time.monotonic()
-                yield live_content(snapshot)
+                yield snapshot
 
     @property
     def history(self) -> History | None:
@@ -80,24 +76,6 @@ class Machine:
     def calibration(self) -> dict[str, dict[str, Any]]:
         """How the intervals have held since the start, by sensor."""
         return self._record.content()
-
-
-def live_content(snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot as JSON: the last rows, and only sensors that the machine tells."""
-    shown = [name for name in snapshot.sensors if name in snapshot.lights]
-    recent, plan = snapshot.recent, snapshot.plan
-    content = {item.name: getattr(snapshot, item.name) for item in fields(snapshot)} | {
-        "clock": snapshot.clock.isoformat(),
-        "sensors": shown,
-        "recent": {
-            "times": recent.times[-SHOWN_ROWS:],
-            "sensors": {name: recent.sensors[name][-SHOWN_ROWS:] for name in shown if name in recent.sensors},
-            "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
-        },
-        "plan": {"kind": plan.kind, "sentence": plan.sentence, "commands": plan.commands},
-        "forecast": {name: said for name, said in snapshot.forecast.items() if name in shown},
-    }
-    return dict(plain(content))
 
 
 def live_moment(opened: OpenedModel, snapshot: Snapshot) -> History | None:
