@@ -50,7 +50,7 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def side_by_side(
+def in_processes(
     function: Callable[..., Outcome], tasks: Sequence[tuple], jobs: int, prepare: Callable[[], Any] | None = None
 ) -> Iterator[Outcome]:
     """Call the function with each task, after what `prepare` makes once in each of several processes; as they end."""

@@ -20,7 +20,7 @@ def cores(device: torch.device) -> int:
     return torch.get_num_threads() if device.type == "cpu" else 1
 
 
-def side_by_side(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[Result]:
+def in_threads(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[Result]:
     """The results in the order of the work; the first error ends what has not begun and is raised.
 
     No more is begun than the threads do next, so that results which nobody has taken yet do not pile up.

@@ -15,7 +15,7 @@ from crossfeed.baselines.results import Result, measure
 from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.table import Table
-from crossfeed.processes import side_by_side
+from crossfeed.processes import in_processes
 from crossfeed.progress import be_quiet
 from crossfeed.training.run_config import RunConfig
 
@@ -57,7 +57,7 @@ def do_runs(
     # The world model's arms take longest by far; begun last, they would leave the other processes idle.
     longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
     tasks = [(one.name, seed) for one, seed in longest_first]
-    yield from side_by_side(_do_run_by_name, tasks, jobs, partial(_prepared, inputs, threads))
+    yield from in_processes(_do_run_by_name, tasks, jobs, partial(_prepared, inputs, threads))
 
 
 def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> AttemptedRun:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.controllers import Knobs, Moment, turned
+from crossfeed.control.controllers import Controller, Knobs, Moment, turned
 from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.task import Task
 from crossfeed.control.timeline import Timeline
@@ -55,7 +55,7 @@ class CutReport:
         }
 
 
-class AdaptiveFeed:
+class AdaptiveFeed(Controller):
     """Regulates the feed to the power that was taught for the cut."""
 
     def __init__(

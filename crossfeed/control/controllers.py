@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -30,29 +29,29 @@ class Moment:
     commands_RA: np.ndarray
 
 
-class Controller(Protocol):
+class Controller:
     """Turns the knobs once a period; `start` comes before every program."""
 
     name: str
 
-    def start(self, timeline: Timeline, task: Task) -> None: ...
+    def start(self, timeline: Timeline, task: Task) -> None:
+        """Nothing to prepare."""
 
-    def act(self, moment: Moment) -> Knobs: ...
+    def act(self, moment: Moment) -> Knobs:
+        """The knobs from now on."""
+        raise NotImplementedError
 
 
-class AsWritten:
+class AsWritten(Controller):
     """Leaves the knobs alone."""
 
     name = "as written"
-
-    def start(self, timeline: Timeline, task: Task) -> None:
-        """Nothing to prepare."""
 
     def act(self, moment: Moment) -> Knobs:  # noqa: ARG002
         return 1.0, 1.0
 
 
-class LoadRule:
+class LoadRule(Controller):
     """override = clip(160 - 2 x load, 0, 120) with the load in per cent, as synchronous actions of controls have it."""
 
     name = "load rule"
@@ -71,21 +70,18 @@ class LoadRule:
         return turned(override, moment.knobs[0], self._task), 1.0
 
 
-class PlannedKnobs:
+class PlannedKnobs(Controller):
     """Follows knobs that were decided beforehand, place by place."""
 
     def __init__(self, name: str, feed_T: np.ndarray, spindle_T: np.ndarray) -> None:
         self.name, self._feed_T, self._spindle_T = name, feed_T, spindle_T
-
-    def start(self, timeline: Timeline, task: Task) -> None:
-        """It was made for this timeline."""
 
     def act(self, moment: Moment) -> Knobs:
         index = min(int(moment.position), len(self._feed_T) - 1)
         return float(self._feed_T[index]), float(self._spindle_T[index])
 
 
-class Planner:
+class Planner(Controller):
     """Looks ahead every few seconds, with the model or an earlier run, and acts where that is surely better.
 
     `log` is what the machine did before: margins are learned from it, and earlier runs of the program are found in it.

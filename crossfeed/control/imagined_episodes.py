@@ -103,7 +103,7 @@ def _moments(table: Table, context: int, reach: int, count: int, seed: int) -> n
 
 
 @dataclass(frozen=True, eq=False)
-class Stepped:
+class EpisodeStep:
     """What one period brought to every episode."""
 
     reward_B: np.ndarray
@@ -167,7 +167,7 @@ class ImaginedEpisodes:
             self.knobs_B2,
         )  # fmt: skip
 
-    def step(self, action_BN: np.ndarray) -> Stepped:
+    def step(self, action_BN: np.ndarray) -> EpisodeStep:
         """Turn the knobs as far as they can be turned in a period, and go on for it."""
         room = self.task.slew * self.period
         self.knobs_B2 = np.clip(wanted_knobs(action_BN, self.task), self.knobs_B2 - room, self.knobs_B2 + room)
@@ -201,7 +201,7 @@ class ImaginedEpisodes:
         reward_B = reward_B - _DOUBT_PENALTY * turned_B * np.maximum(doubt_B - _DOUBTED, 0.0)
         done_B = self.rows_done_B >= self._positions
         info = {"disagreement": doubt_B, "passed": above_B > 0.0, "energy": energy_B, "member": self.member_B.copy()}
-        return Stepped(reward_B, done_B, info)
+        return EpisodeStep(reward_B, done_B, info)
 
     def _at(self) -> np.ndarray:
         return np.asarray(np.minimum(self.rows_done_B.astype(int), self._positions - 1))

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from crossfeed.atomic import atomic_file
-from crossfeed.control.controllers import Knobs, Moment
+from crossfeed.control.controllers import Controller, Knobs, Moment
 from crossfeed.control.limits import sensors_of
 from crossfeed.control.observation import PolicyFeatures, observe, size, wanted_knobs
 from crossfeed.control.task import Task
@@ -73,7 +73,7 @@ class LearnedPolicy:
         return cls(layers, Task.model_validate(content["task"]), content["about"])
 
 
-class PolicyController:
+class PolicyController(Controller):
     """A learned policy as a controller."""
 
     def __init__(self, policy: LearnedPolicy, schema: Schema, name: str = "policy") -> None:

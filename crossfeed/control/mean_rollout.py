@@ -1,4 +1,4 @@
-"""Walking a model along planned commands, for any number of windows at once: what it expects is its next history.
+"""A rollout of what a model expects along planned commands: its means are its next history, for many windows at once.
 
 Rows between the trained horizons are asked for as `crossfeed.model.delayed_plans` has it. E members, B windows, T rows.
 """

@@ -10,7 +10,7 @@ from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import Decision, decide, reachable
 from crossfeed.control.load_forecast import LoadForecast, LoadForecaster
 from crossfeed.control.score import Score
-from crossfeed.control.search import Found, SearchConfig, search
+from crossfeed.control.search import SearchConfig, SearchResult, search
 from crossfeed.control.task import Knob, Task
 from crossfeed.control.timeline import Timeline, slewed
 from crossfeed.schema import Schema
@@ -38,7 +38,7 @@ class Planned:
     wanted_T2: np.ndarray
     feed_T: np.ndarray  # before it was decided which of it to use
     spindle_T: np.ndarray
-    found: Found
+    found: SearchResult
 
 
 def plan_ahead(

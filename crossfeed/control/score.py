@@ -26,7 +26,7 @@ _DOUBT_PENALTY = 1.0  # s for each second with a knob off 100 % at one further u
 
 
 @dataclass(frozen=True)
-class Scored:
+class PlanScores:
     """What B plans bring over the places of an forecast."""
 
     cost_B: np.ndarray  # in seconds, energy priced in
@@ -62,12 +62,12 @@ class Score:
         turns = timeline.turn_share_T > 0.5 * timeline.feed_share_T
         return np.where(feeding, feed_BT * np.where(turns, spindle_BT, 1.0), 1.0), spindle_BT
 
-    def of(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
+    def of(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> PlanScores:
         """Time, energy, danger and doubt of B plans."""
         by_place = self.by_place(feed_BT, spindle_BT)
-        return Scored(*(getattr(by_place, name).sum(-1) for name in Scored.__dataclass_fields__))
+        return PlanScores(*(getattr(by_place, name).sum(-1) for name in PlanScores.__dataclass_fields__))
 
-    def by_place(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> Scored:
+    def by_place(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> PlanScores:
         """The same, place by place: every field is (B, T)."""
         timeline, task = self.forecast.timeline, self.task
         taken_BT = timeline.taken(feed_BT, spindle_BT)
@@ -80,7 +80,7 @@ class Score:
         excess_BT = self.excess(feed_BT, spindle_BT) * taken_BT
         off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > 1e-3
         doubt_BT = off_BT * np.maximum(self.forecast.doubt_T - _DOUBT, 0.0) * taken_BT
-        return Scored(cost_BT, taken_BT, energy_BT, excess_BT, self.added(feed_BT, spindle_BT), doubt_BT)
+        return PlanScores(cost_BT, taken_BT, energy_BT, excess_BT, self.added(feed_BT, spindle_BT), doubt_BT)
 
     @cached_property
     def likely(self) -> np.ndarray:

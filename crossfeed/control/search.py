@@ -38,7 +38,7 @@ class SearchConfig(CheckedForm):
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The best plan and what it costs; `finished` is False where time ran out."""
 
     knots_N2: np.ndarray
@@ -49,7 +49,7 @@ class Found:
 def search(
     judge: Judge, low_2: np.ndarray, high_2: np.ndarray, start_N2: np.ndarray, config: SearchConfig,
     draw: np.random.Generator, clock: Callable[[], float] = time.monotonic,
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """Look for the cheapest knots between low and high; the start itself is always among the candidates."""
     until = clock() + config.seconds
     mean, spread = start_N2.copy(), np.broadcast_to(config.spread * (high_2 - low_2), start_N2.shape).copy()
@@ -75,8 +75,8 @@ def search(
             mean = (weight[:, None, None] * tried).sum(axis=0) / weight.sum()
             kept = np.stack([best, np.clip(mean, low_2, high_2)])
         if clock() >= until and iteration + 1 < config.iterations:
-            return Found(best, cheapest, False)
-    return Found(best, cheapest, True)
+            return SearchResult(best, cheapest, False)
+    return SearchResult(best, cheapest, True)
 
 
 def coloured(shape: tuple[int, int, int], colour: float, draw: np.random.Generator) -> np.ndarray:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution, Gaussian, Point
-from crossfeed.threads import cores, side_by_side
+from crossfeed.threads import cores, in_threads
 from crossfeed.training.measure.floors import FLOORS
 from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -125,7 +125,7 @@ def in_parts(
         size = min(BATCH_OF_A_THREAD, max(-(-len(index_W) // threads), 1))
     parts = torch.split(index_W, size)
     work = (partial(torch.no_grad()(score), part) for part in parts)
-    yield from zip(parts, side_by_side(work, threads), strict=True)
+    yield from zip(parts, in_threads(work, threads), strict=True)
 
 
 def batches(windows: WindowSet, index_W: Tensor) -> Iterator[WindowBatch]:

@@ -12,7 +12,7 @@ from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.generate import VERSION, draw_table
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.ingest.table import Table, manifest_path
-from crossfeed.processes import side_by_side
+from crossfeed.processes import in_processes
 from crossfeed.progress import progress
 
 CLAIM = "fleet.json"
@@ -145,7 +145,7 @@ def _on_this_machine(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs
     tasks = [(folder, plan, shard) for shard in missing]
     if jobs == 1 or len(tasks) < 2:
         return starmap(write_shard, tasks)
-    return side_by_side(write_shard, tasks, min(jobs, len(tasks)))
+    return in_processes(write_shard, tasks, min(jobs, len(tasks)))
 
 
 def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, address: str | None) -> _Shards:

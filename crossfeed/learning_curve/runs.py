@@ -13,7 +13,7 @@ from crossfeed.baselines.runs import AttemptedRun
 from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
 from crossfeed.learning_curve.minutes import spoken
 from crossfeed.model.locate import FLEET
-from crossfeed.processes import side_by_side
+from crossfeed.processes import in_processes
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
 
@@ -58,7 +58,7 @@ def _attempts(
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
     longest_first = sorted(plan, key=lambda run: -run.effort)
-    yield from side_by_side(_do_run, [(run,) for run in longest_first], jobs, partial(_entrants, setting, threads))
+    yield from in_processes(_do_run, [(run,) for run in longest_first], jobs, partial(_entrants, setting, threads))
 
 
 def _in_words(run: CurveRun, attempt: AttemptedRun) -> str:

@@ -26,7 +26,7 @@ from crossfeed.products import wide_products
 from crossfeed.progress import ProgressTask, progress
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.threads import cores, side_by_side
+from crossfeed.threads import cores, in_threads
 
 READ = 8  # paths that a network reads; benchmarks/rollout.md has the figures for fewer and for more
 _AT_ONCE = 8  # paths in one pass: more would leave the caches of a CPU
@@ -122,7 +122,7 @@ class Rollout:
                 for plan, noise_NTC, paths_NTC in zip(plans, noises_NTC, drawn, strict=True)
                 for share in self._shares(len(noise_NTC))
             ]
-            for _ in side_by_side(work, cores(self.device)):
+            for _ in in_threads(work, cores(self.device)):
                 pass
         for plan, paths_NTC in zip(plans, drawn, strict=True):
             if not np.isfinite(paths_NTC[..., self.present]).all():

@@ -85,5 +85,7 @@ def show_values(values: Sequence[PolicyValue], logged: float) -> None:
         interval = f"{value.low:.4g} to {value.high:.4g}" if known else value.refused
         earned = f"{value.value:.4g}" if known else "refused"
         rows.append([value.method, earned, interval, f"{value.effective:.1f}", f"{value.clipped:.1%}"])
-    output().print(grid("", ["method", "a run earns", "90 % interval", "runs that count", "weights cut"], rows))
+    output().print(
+        grid("", ["method", "a run earns", "90 % interval", "runs that count", "weights cut"], rows, words=3)
+    )
     output().print(f"as logged a run earned {logged:.4g}")

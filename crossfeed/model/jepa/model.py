@@ -124,8 +124,9 @@ class JepaModel(WorldModel):
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
         self.check(batch)
-        rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
-        return self.context(rows, batch.a_BKA).z_BD
+        context = self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
+        assert isinstance(context, JepaContext)
+        return context.z_BD
 
     def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:  # noqa: ARG002
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""

@@ -145,11 +145,10 @@ class SensorModel(WorldModel):
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
         self.check(batch)
-        rows = self.read(batch.x_BKC, batch.m_BKC, self.level(batch.x_BKC, batch.m_BKC))
-        context = self.context(rows, batch.a_BKA)
-        token_BND, present_BC = context.token_EBND[0], context.window.present_BC
-        commands = present_BC.new_ones(len(present_BC), token_BND.shape[1] - present_BC.shape[1])
-        share_BN = torch.cat([present_BC, commands], 1).to(token_BND.dtype)
+        context = self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
+        assert isinstance(context, SensorContext)
+        token_BND = context.token_EBND[0]
+        share_BN = self.network.present(context.window).to(token_BND.dtype)
         return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
 
     def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:

@@ -29,7 +29,7 @@ class AskedHorizons(NamedTuple):
 
 
 class ReadBlock(nn.Module):
-    """Positions read a memory, then think: attention and feed-forward, each normed before and added."""
+    """Positions read a memory: attention, then feed-forward, each normed before and added."""
 
     def __init__(self, config: SensorConfig, expansion: int) -> None:
         super().__init__()
@@ -48,8 +48,8 @@ class ReadBlock(nn.Module):
         seen_EBLD = member_norm(x_EBLD)
         read_EBLD = self.attention(seen_EBLD, seen_EBLD if memory_EBSD is None else memory_EBSD, allowed)
         x_EBLD = x_EBLD + self.attention_dropout(read_EBLD)
-        thought_EBLD: Tensor = self.feed_forward_dropout(self.feed_forward(member_norm(x_EBLD)))
-        return x_EBLD + thought_EBLD
+        forward_EBLD: Tensor = self.feed_forward_dropout(self.feed_forward(member_norm(x_EBLD)))
+        return x_EBLD + forward_EBLD
 
 
 class SensorNetwork(nn.Module):
@@ -99,6 +99,7 @@ class SensorNetwork(nn.Module):
         start_EBHD = horizon_EHD.unsqueeze(1) + self.near(self.for_members(near_BHF))
         query_EBQD = (token_EBND[:, :, None, :sensors] + start_EBHD.unsqueeze(3)).flatten(2, 3)
         memory_EBSD = torch.cat([token_EBND, step_EBTD], 2)
+        # A query may read what is present and the planned steps up to its own horizon.
         known_BHN = self.present(window).unsqueeze(1).expand(-1, slots, -1)
         planned_HT = torch.arange(steps, device=asked.step_H.device) <= asked.step_H.unsqueeze(1)
         allowed_BHS = torch.cat([known_BHN, planned_HT.expand(batch, -1, -1)], -1)

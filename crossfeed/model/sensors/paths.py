@@ -70,8 +70,8 @@ def _read(
     read = from_tokens.view(members, batch, heads, rows, sensors, each).permute(0, 1, 3, 4, 2, 5)
     read = read + from_steps.view(members, rows, heads, batch, sensors, each).permute(0, 3, 1, 4, 2, 5)
     query_EBRCD = query_EBRCD + attention.out(read.reshape(members, batch, rows, sensors, width))
-    thought_EBRCD: Tensor = layer.feed_forward(member_norm(query_EBRCD))
-    return query_EBRCD + thought_EBRCD
+    forward_EBRCD: Tensor = layer.feed_forward(member_norm(query_EBRCD))
+    return query_EBRCD + forward_EBRCD
 
 
 def _keys_and_values(key_value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
