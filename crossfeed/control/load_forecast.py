@@ -60,6 +60,18 @@ class LoadForecast:
         high = {name: sample_quantiles(path_ST, (CAUTIOUS,))[0] for name, path_ST in paths.items()}
         return cls(timeline, paths, np.zeros(len(timeline)), middle, high)
 
+    def section(self, first: int, last: int) -> "LoadForecast":
+        """Some of its places."""
+        own = slice(first, min(last, len(self)))
+        timeline = self.timeline.after(float(first), own.stop - first)
+        paths = {name: path_ST[:, own] for name, path_ST in self.paths.items()}
+        middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (self.middle, self.high))
+        tails = {
+            name: KnownLoad(known.load_T[own], known.unit_T[own], known.tail, known.known_T[own])
+            for name, known in self.tails.items()
+        }
+        return LoadForecast(timeline, paths, self.doubt_T[own], middle, high, tails)
+
 
 class LoadForecaster:
     """A model that has read the rows up to now, ready to be asked about any number of plans."""

@@ -87,7 +87,7 @@ def plan_whole(
     feed_T, spindle_T, start, finished = np.ones(total), np.ones(total), (1.0, 1.0), True
     step = max(config.every, config.horizon // 2)
     for first in range(0, total, step):
-        part = section(forecast, first, first + config.horizon)
+        part = forecast.section(first, first + config.horizon)
         budget = task.risk * len(part) / total
         planned = plan_ahead(part, law, task, schema, config, start, seed=seed + first, budget=budget)
         own = slice(first, min(first + step, total))
@@ -99,19 +99,6 @@ def plan_whole(
     score = Score(forecast, law, task, schema)
     knot_T = timeline.knots(task, config.knot)
     return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished
-
-
-def section(forecast: LoadForecast, first: int, last: int) -> LoadForecast:
-    """Some places of an forecast."""
-    own = slice(first, min(last, len(forecast)))
-    timeline = forecast.timeline.after(float(first), own.stop - first)
-    paths = {name: path_ST[:, own] for name, path_ST in forecast.paths.items()}
-    middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (forecast.middle, forecast.high))
-    tails = {
-        name: replace(known, **{part: getattr(known, part)[own] for part in ("load_T", "unit_T", "known_T")})
-        for name, known in forecast.tails.items()
-    }
-    return LoadForecast(timeline, paths, forecast.doubt_T[own], middle, high, tails)
 
 
 def priced(

@@ -14,7 +14,7 @@ from crossfeed.control.decision import _estimate
 from crossfeed.control.load_forecast import KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.margins import StudentTail
-from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole, section
+from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole
 from crossfeed.control.score import Score, highest_feed_met
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
@@ -234,7 +234,7 @@ def test_a_feed_per_turn_follows_the_spindle_where_most_of_a_place_is_fed_so(tim
 def test_the_first_place_was_left_out_of_a_plan(timeline, law):
     """A program that begins in the cut kept its first seconds as written."""
     first = int(np.flatnonzero(timeline.cutting)[1])
-    forecast = section(known_forecast(timeline, 2.0), first, len(timeline))
+    forecast = known_forecast(timeline, 2.0).section(first, len(timeline))
     task = read_task(None, {"limits": ["spindle_torque<=40"], "slew": 10.0})
     decision, _ = plan_whole(forecast, law, task, canonical(), PlannerConfig())
     assert decision.feed_T[0] == pytest.approx(1.2, abs=0.01)
@@ -249,7 +249,7 @@ def test_lateness_begins_where_the_given_time_ends(timeline, law):
 
 
 def test_a_section_of_a_forecast_is_as_long_as_its_loads(timeline):
-    part = section(known_loads(timeline, np.arange(len(timeline)) + 1.0), 5, 12)
+    part = known_loads(timeline, np.arange(len(timeline)) + 1.0).section(5, 12)
     assert len(part) == 7
     assert part.paths["spindle_torque"].shape[1] == len(part.doubt_T) == 7
     assert part.middle["spindle_torque"].tolist() == part.tails["spindle_torque"].load_T.tolist() == [*range(6, 13)]
