@@ -411,6 +411,20 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("distribution/student_t.py", "0.5", "high = torch.full_like(nu, 0.5 * math.pi)"): (
         "a wider bracket of a search that ends at the same value"
     ),
+    ("control/search.py", "cost[order[0]] < cheapest", ""): "a plan that costs exactly as much",
+    (
+        "machines/simulated/noise.py",
+        "start + count - 1",
+        "first, last = start // _BLOCK, (start + count - 1) // _BLOCK",
+    ): "a block more is drawn and not looked at",
+    ("serving/history.py", "0.0 <= at <= time[-1] + period * (1.0 - _ON_THE_CLOCK)", ""): (
+        "the first row alone is no history"
+    ),
+    ("audits/swapped.py", "0", "if len(values) < 30 or direction.std() == 0 or values.std() == 0:"): (
+        "where nothing varies the correlation is no number, and that follows nothing"
+    ),
+    ("programs/cycles.py", "1000", "_MOST_PECKS = 1000"): "one peck more",
+    ("programs/motion.py", "length >= _NOTHING", ""): "a length of exactly nothing",
     ("adaptation/online.py", "0", "seed: int = Field(0, ge=0)"): "any seed draws what is learned again",
     ("live/machine_forecaster.py", "False", "return False"): "rows that are read again say the same",
     ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",

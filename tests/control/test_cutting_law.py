@@ -75,3 +75,22 @@ def test_what_turning_needs_goes_with_the_speed_however_little_it_is(per_turn):
     idle, cut = 4000.0 * per_turn, 2.0
     slower = law.expected(canonical().channel("spindle_power"), (idle + cut) * one, 4000.0 * one, 0.5 * one, 0.5 * one)
     assert slower == pytest.approx([0.5 * idle + 0.5 * cut], rel=1e-9), "the chip stays, and half of it is cut a second"
+
+
+@pytest.mark.parametrize(("drift", "known"), [(0.2, True), (0.35, False)])
+def test_a_spindle_that_drifts_by_a_turn_a_minute_in_three_rows_has_not_settled(drift, known):
+    schema, rows = canonical(), 60
+    sensors, commands = np.full((rows, len(schema.sensors)), 1.0), np.zeros((rows, 4))
+    commands[:, 0] = 3000.0 + drift * np.arange(rows)
+    law = CuttingLaw.from_logs(schema, sensors, commands)
+    assert ("spindle_torque" in law.idle) == known
+
+
+def test_five_rows_at_a_speed_tell_what_turning_needs_there():
+    schema = canonical()
+    for rows, known in ((7, False), (8, True)):  # the first three have not settled
+        sensors, commands = np.full((rows, len(schema.sensors)), 1.5), np.zeros((rows, 4))
+        commands[:, 0] = 3000.0
+        law = CuttingLaw.from_logs(schema, sensors, commands)
+        assert ("spindle_torque" in law.idle) == known
+        assert not known or law.idle["spindle_torque"] == pytest.approx((0.0, 1.5 / 3000.0))

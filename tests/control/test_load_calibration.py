@@ -148,3 +148,16 @@ def test_a_feed_for_each_turn_follows_the_spindle_where_most_of_a_place_is_fed_s
     feed = 0.9 * (1.2 if follows else 1.0)
     expected = law.expected(torque, np.array([4.0]), speed, np.array([feed]), np.array([1.2]))[0]
     assert sensor.margin.middle == pytest.approx((10.0 * before + (5.0 - expected) / expected) / 11.0)
+
+
+@pytest.mark.parametrize(("load", "unit"), [(1.5, 2.0), (2.5, 2.5)])
+def test_light_cuts_are_compared_by_a_quarter_of_their_limit(timeline, load, unit):
+    """A light cut that comes out twice as high is no reason to expect that of a heavy one."""
+    ones = np.ones(len(timeline))
+    sensor = LimitedSensor(canonical().channel("spindle_torque"), 8.0 * ones, CuttingLaw(), timeline, [load * ones])
+    _, high_T, known = sensor.from_runs(0.0, 5, 0.01)
+    assert known.unit_T == pytest.approx(np.full(5, unit))
+    assert high_T == pytest.approx(load + unit * sensor.margin.within(0.01))
+    place, before = int(np.flatnonzero(timeline.cutting)[3]), sensor.margin.middle
+    sensor.compare_with_runs(load + 1.0, place, place, (1.0, 1.0))
+    assert sensor.margin.middle == pytest.approx((10.0 * before + 1.0 / unit) / 11.0)

@@ -121,3 +121,10 @@ def test_a_margin_is_wider_by_what_a_next_row_adds():
     assert repeat.middle == 0.0
     assert (repeat.tail.middle, repeat.tail.freedom) == (0.0, rows - 1.0)
     assert repeat.tail.spread == pytest.approx((square * (1.0 + 1.0 / rows)) ** 0.5)
+
+
+def test_a_score_without_a_word_of_its_scatter_scatters_by_nothing():
+    silent, said = StudentMargin(np.array([])), scored([0.3, 0.4, 0.0], scatter=0.0)
+    for score in (0.3, 0.4, 0.0):
+        silent.add(score)
+    assert silent.within(0.01) == said.within(0.01)
