@@ -5,24 +5,24 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, Json, SplitBy
+from crossfeed.cli.options import Device, Json, Processes, ResultsFolder, SplitBy, TrainingSeeds
 
 
 def compare(
     source: Annotated[
         list[Path], typer.Option("--source", "--table", "-t", help="Table to learn from; repeat for several machines.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; run again with it to go on.")],
+    out: ResultsFolder,
     target: Annotated[Path | None, typer.Option(help="Table of a machine that nobody learns from.")] = None,
     models: Annotated[str, typer.Option(help="all, short, or names such as gru,trees,patchtst+blind.")] = "short",
-    seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 3,
+    seeds: TrainingSeeds = 3,
     size: Annotated[Literal["tiny", "compact", "base"], typer.Option(help="base: widths of the paper.")] = "tiny",
     budget: Annotated[Literal["smoke", "demo", "paper"], typer.Option(help="Epochs and steps for all.")] = "demo",
     epochs: Annotated[int | None, typer.Option(help="Another number of epochs than the budget's.")] = None,
     steps: Annotated[int | None, typer.Option(help="Another number of batches per epoch.")] = None,
     split_by: SplitBy = "session",
     stride: Annotated[int, typer.Option(help="Take every n-th window, to learn from and to be scored on.")] = 1,
-    jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    jobs: Processes = 1,
     repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,
     device: Device = "auto",
     json: Json = False,

@@ -13,6 +13,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+Program = Annotated[str, typer.Option(help="The NC program, or bundled:NAME.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")]
 Limits = Annotated[Path | None, typer.Option("--limits", help="YAML file with the task: limits, objective, knobs.")]
 LimitTexts = Annotated[
     list[str] | None, typer.Option("--limit", help="A further limit, such as 'spindle_power<=8 kW'; can be repeated.")
@@ -23,7 +25,7 @@ LimitTexts = Annotated[
 def plan(
     model: Model,
     history: Annotated[Path, typer.Option(help="Table with the rows before the program starts.")],
-    program: Annotated[str, typer.Option(help="The NC program, or bundled:NAME.")],
+    program: Program,
     limits: Limits = None,
     limit: LimitTexts = None,
     feed: Annotated[str | None, typer.Option(help="Range of the feed override in per cent: 50..120.")] = None,
@@ -45,7 +47,7 @@ def plan(
         str | None, typer.Option(help="Play the plan on a simulated machine first: spinner_620 or random:SEED.")
     ] = None,
     samples: Annotated[int, typer.Option(help="Sampled futures, at least 20.")] = 32,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
+    seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
@@ -74,7 +76,7 @@ def plan(
 
 @app.command()
 def collect(
-    program: Annotated[str, typer.Option(help="The NC program, or bundled:NAME.")],
+    program: Program,
     out: Annotated[Path, typer.Option("--out", "-o", help="CSV file for the log.")],
     machine: Annotated[
         str, typer.Option(help="A simulated machine: spinner_620, spinner_630 or random:SEED.")
@@ -83,7 +85,7 @@ def collect(
     stretch: Annotated[int, typer.Option(min=1, help="Seconds of the program under one override.")] = 20,
     dither: Annotated[float, typer.Option(help="Standard deviation of the dither, in per cent: 2 to 5.")] = 4.0,
     limits: Limits = None,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same answer.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Run a program on a simulated machine with a safe dither of the feed, for judging policies from the log.
 

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, Json, SplitBy
+from crossfeed.cli.options import Device, Json, Processes, ResultsFolder, SplitBy, TrainingSeeds
 
 
 def curve(
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of one machine.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; run again with it to go on.")],
+    out: ResultsFolder,
     models: Annotated[
         str, typer.Option(help="fleet, and any model of crossfeed compare, separated by commas.")
     ] = "fleet,crossfeed,tide,trees,persistence",
@@ -19,8 +19,8 @@ def curve(
     budget: Annotated[
         Literal["quick", "normal", "thorough"], typer.Option(help="How long each of them learns, as in train.")
     ] = "quick",
-    seeds: Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")] = 1,
-    jobs: Annotated[int, typer.Option(help="Processes side by side.")] = 1,
+    seeds: TrainingSeeds = 1,
+    jobs: Processes = 1,
     fleet: Annotated[str, typer.Option(help="Another model of many machines than the one that is shipped.")] = "fleet",
     split_by: SplitBy = "session",
     windows: Annotated[int, typer.Option(help="Judge by at most so many windows, evenly spread.")] = 4000,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, Json
+from crossfeed.cli.options import Device, Json, Resume
 
 app = typer.Typer(name="fleet", help="Thousands of simulated machines to learn from.", no_args_is_help=True)
 
@@ -104,7 +104,7 @@ def train(
     seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
     pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
     device: Device = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Resume = False,
     json: Json = False,
 ) -> None:
     """Train one model on all machines of a fleet; the shipped model `fleet` was made so.

@@ -21,6 +21,7 @@ Address = Annotated[
 ]
 MappingFile = Annotated[Path | None, typer.Option(help="What the source's names mean; `live discover` proposes one.")]
 Speed = Annotated[float, typer.Option(min=0.01, help="The source is a replay that runs so many times faster.")]
+Seconds = Annotated[float | None, typer.Option(help="Stop after so many seconds; without it, with Ctrl-C.")]
 Policy = Annotated[str | None, typer.Option(help="OPC UA: Basic256Sha256 or Aes256Sha256RsaPss.")]
 Certificate = Annotated[
     Path | None, typer.Option(help="OPC UA: our own certificate; `crossfeed live certificate` makes one.")
@@ -60,7 +61,7 @@ def watch(
     learn: Annotated[
         Path | None, typer.Option(help="Learn while watching; the journal and the learned model go into this folder.")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds; without it, with Ctrl-C.")] = None,
+    seconds: Seconds = None,
     speed: Speed = 1.0,
     json: Annotated[bool, typer.Option("--json", help="Print each snapshot as one line of JSON.")] = False,
     security: Policy = None,
@@ -102,7 +103,7 @@ def record(
     source: Address,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the spool; an existing one is continued.")],
     mapping: MappingFile = None,
-    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds; without it, with Ctrl-C.")] = None,
+    seconds: Seconds = None,
     speed: Speed = 1.0,
     security: Policy = None,
     certificate: Certificate = None,

@@ -10,6 +10,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 MachineName = Annotated[str | None, typer.Option(help="Name of the machine in the table.")]
 Model = Annotated[Path, typer.Argument(help="A model file, the folder of a run, or fleet: the shipped one.")]
 MotionFile = Annotated[Path | None, typer.Option(help="YAML file with the machine's motion limits.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 SplitBy = Annotated[Literal["session", "program", "run", "day"], typer.Option(help="What stays on one side.")]
 
 # The moment of a forecast, and what is asked about it.
@@ -22,8 +23,16 @@ Commands = Annotated[
 Channels = Annotated[str, typer.Option(help="Sensors in the figure, with commas in between.")]
 Plot = Annotated[Path | None, typer.Option(help="Write the figure as PNG, SVG or PDF.")]
 
+# What learns under equal conditions.
+ResultsFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; run again with it to go on.")]
+TrainingSeeds = Annotated[int, typer.Option(help="Training seeds for each model that has randomness.")]
+Processes = Annotated[int, typer.Option(help="Processes side by side.")]
+
 # A study and where its runs are executed.
 Folder = Annotated[Path, typer.Argument(help="The study folder.")]
+SourceTables = Annotated[list[Path], typer.Option(help="Source table (repeatable).")]
+StudySize = Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")]
+SharedSensors = Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")]
 Engine = Annotated[str, typer.Option(help="Where runs are executed: local or ray.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs side by side.")]
 Address = Annotated[str | None, typer.Option(help="Address of a Ray cluster; without it one is started here.")]

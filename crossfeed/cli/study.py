@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from crossfeed.cli import study_ready
-from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json, SharedSensors, SourceTables, StudySize
 
 if TYPE_CHECKING:
     from crossfeed.study.export import Weights
@@ -29,16 +29,16 @@ def _opened(folder: Path) -> "Study":
 @app.command()
 def init(
     folder: Folder,
-    source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
+    source: SourceTables,
     target: Annotated[list[Path] | None, typer.Option(help="Target table (repeatable): moves into the vault.")] = None,
     protocol: Annotated[str, typer.Option(help="crossfeed, mended or paper.")] = "crossfeed",
-    size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
+    size: StudySize = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
     minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,
     keep_targets: Annotated[
         bool, typer.Option("--keep-targets", help="Leave the target tables where they are, too.")
     ] = False,
-    shared: Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")] = None,
+    shared: SharedSensors = None,
 ) -> None:
     """Start a study and seal the target.
 

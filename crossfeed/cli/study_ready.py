@@ -5,19 +5,19 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json
+from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json, SharedSensors, SourceTables, StudySize
 
 
 def ready(
     kind: Annotated[str, typer.Argument(help="ablations, initialisation, channel-drop, no-latent or leave-one-out.")],
     folder: Folder,
-    source: Annotated[list[Path], typer.Option(help="Source table (repeatable).")],
+    source: SourceTables,
     target: Annotated[list[Path] | None, typer.Option(help="Target table: sealed, only its schema is used.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of every arm; more seeds later extend the study.")] = 5,
     protocol: Annotated[str, typer.Option(help="paper or crossfeed.")] = "crossfeed",
-    size: Annotated[str, typer.Option(help="tiny, compact, base, medium or large.")] = "base",
+    size: StudySize = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every arm.")] = None,
-    shared: Annotated[list[str] | None, typer.Option(help="Without a target: a sensor it would have.")] = None,
+    shared: SharedSensors = None,
     only: Annotated[list[str] | None, typer.Option(help="Some of the arms, by name (repeatable).")] = None,
     engine: Engine = "local",
     jobs: Jobs = 1,

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, Json
+from crossfeed.cli.options import Device, Json, Resume
 
 
 def train(
@@ -31,7 +31,7 @@ def train(
         ),
     ] = "auto",
     device: Device = "auto",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Resume = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
     json: Json = False,
 ) -> None:
