@@ -86,7 +86,7 @@ def judged(values: dict[int, float], speeds: dict[int, float], period: float = 1
     return promises.records["power"]
 
 
-@pytest.mark.parametrize("period", [1.0, 0.25])
+@pytest.mark.parametrize("period", [1.0, 0.25, 4.0])
 def test_rows_are_compared_with_the_horizon_at_which_they_came(period: float) -> None:
     record = judged({0: 9.0, 1: 1.6, 2: 9.0, 3: -1.7, 4: 9.0}, {}, period)
     assert record.inside == deque([True, False])
