@@ -19,7 +19,6 @@ from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.evaluation.records import Metrics
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.setup import sensors_not_read, set_up
-from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_sealed
 from crossfeed.windows.frame import FIRST_SHARE
@@ -62,7 +61,7 @@ def adapt_model(
     left = sensors_not_read(opened.model, table)
     result = replace(
         found.result,
-        absent_commands=idle_commands(table, opened.model.schema),
+        absent_commands=opened.misses(table),
         sensors_taken_in=tuple(name for name in strange if name not in left),
     )
     if out is not None:

@@ -22,7 +22,6 @@ from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.setup import Side, SourceData, foreign_set, sensors_not_read, set_up
 from crossfeed.evaluation.statistics import compare, power_table
-from crossfeed.ingest.align import idle_commands
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain
 from crossfeed.model.world_model import WorldModel
@@ -160,7 +159,7 @@ def evaluate_opened(
         table=TableFacts(file, table.fingerprint(), tuple(table.machines())),
         part=setup.part,
         trained_on_this_table=opened.trained_on(table),
-        absent_commands=idle_commands(table, opened.model.schema),
+        absent_commands=opened.misses(table),
         sensors_not_read=sensors_not_read(opened.model, table),
         counterfactual=counterfactual,
     )

@@ -11,7 +11,7 @@ from crossfeed.configuration import parse
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.ingest.align import check_row_period
+from crossfeed.ingest.align import check_row_period, idle_commands, missed_commands
 from crossfeed.ingest.table import Table
 from crossfeed.model.device import choose_device
 from crossfeed.model.interface import Plan
@@ -84,6 +84,10 @@ class OpenedModel:
                 expected="a model file made by crossfeed train",
             )
         return parse(RunConfig, self.provenance["config"], f"The configuration in {self.path}")
+
+    def misses(self, table: Table) -> dict[str, float]:
+        """The commands it learned from that the table lacks, with what each is taken for."""
+        return missed_commands(idle_commands(table, self.model.schema), self.provenance.get("command_range", {}))
 
     def trained_on(self, table: Table) -> bool:
         """Whether this very table was among the tables of the training run."""

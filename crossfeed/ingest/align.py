@@ -1,6 +1,7 @@
 """A table in the order, names and units of another schema, and with rows of the same length."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -61,6 +62,11 @@ def idle_commands(table: Table, schema: Schema) -> dict[str, float]:
             # An override that nobody can turn stands at 100 %.
             idle[channel.name] = conversion("%", channel.unit).scale * 100.0 if channel.quantity == "override" else 0.0
     return idle
+
+
+def missed_commands(idle: Mapping[str, float], learned: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Those of a table's idle commands that moved where the model learned: what always stood still is not missed."""
+    return {name: value for name, value in idle.items() if tuple(learned.get(name, ())) != (value, value)}
 
 
 def _converted(table: Table, schema: Schema, name: str) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from crossfeed.grid import named, significant
+from crossfeed.ingest.align import missed_commands
 from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
@@ -34,7 +35,8 @@ def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]
             f"the model was trained on {named((*trained, *adapted))} and never saw {history.group.machine}: judge "
             "it there with crossfeed evaluate, or adapt it with crossfeed adapt"
         )
-    found += [f"the history has no {name}; it is taken as {value:g} throughout" for name, value in history.idle.items()]
+    missed = missed_commands(history.idle, provenance.get("command_range", {}))
+    found += [f"the history has no {name}; it is taken as {value:g} throughout" for name, value in missed.items()]
     return found
 
 

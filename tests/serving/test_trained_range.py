@@ -83,3 +83,13 @@ def test_a_model_hardly_uses_the_commands_below_two_per_cent(history: History) -
     assert "a factor of 1.019" in warnings_about(history, {"shuffled_command_ratio": 1.019})[0]
     idle = warnings_about(replace(history, idle={"feed_y": 0.0}), {})
     assert idle == ["the history has no feed_y; it is taken as 0 throughout"]
+
+
+def test_a_machine_with_one_feed_along_the_path_was_told_that_it_has_no_feed_y(history: History) -> None:
+    """What never moved where the model learned is not missed by its forecasts."""
+    standing = replace(history, idle={"feed_y": 0.0})
+    assert warnings_about(standing, {"command_range": {"feed_y": [0.0, 0.0]}}) == []
+    moved = warnings_about(standing, {"command_range": {"feed_y": [0.0, 800.0]}})
+    assert moved == ["the history has no feed_y; it is taken as 0 throughout"]
+    hundred = replace(history, idle={"feed_override": 100.0})
+    assert len(warnings_about(hundred, {"command_range": {"feed_override": [0.0, 0.0]}})) == 1

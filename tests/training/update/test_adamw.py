@@ -44,7 +44,7 @@ def test_a_run_imports_neither_the_compiler_nor_its_algebra_nor_pandas(tmp_path:
         "parameter = torch.nn.Parameter(torch.ones(3))\n"
         "parameter.grad = torch.ones(3)\n"
         "AdamW([([parameter], 0.1)], torch.tensor(0.1)).step()\n"
-        "change = Anchor(4, types.SimpleNamespace(sensor_names=('a',), sensor_zero=np.zeros(1)), 1.0).change\n"
+        "change = Anchor(4, types.SimpleNamespace(sensor_names=('a',), zero_within=lambda reach: (np.zeros(1), np.ones(1, bool))), 1.0).change\n"
         "assert not change.weight.any() and not change.bias.any()\n"
         "from crossfeed.training.record.history import read_history, write_history\n"
         "write_history(Path(sys.argv[1]), [{'stage': 'only', 'epoch': 0, 'score': 0.5, 'collapse': None}])\n"
