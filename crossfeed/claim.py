@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crossfeed.configuration import leaves
+from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError
 from crossfeed.json_file import plain, read_sealed, write_sealed
 
@@ -29,15 +29,16 @@ def read_claim(path: Path) -> dict[str, Any]:
 
 
 def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str) -> None:
-    there, asked = leaves(found), leaves(wanted)
-    different = [name for name in sorted(there | asked) if there.get(name) != asked.get(name)]
+    different = differences(found, wanted)
     if different:
-        listed = "; ".join(f"{name}: {_brief(there, name)} there, {_brief(asked, name)} asked" for name in different)
+        listed = "; ".join(
+            f"{name}: {_brief(one)} there, {_brief(two)} asked" for name, (one, two) in different.items()
+        )
         raise ConfigError(
             f"{folder} holds {what} that is not the one asked for. {listed}.",
             remedy="Go on with the same settings and tables, or choose another folder.",
         )
 
 
-def _brief(content: dict[str, Any], name: str) -> str:
-    return textwrap.shorten(str(content.get(name, "nothing")), 80, placeholder=" ...")
+def _brief(value: Any) -> str:
+    return textwrap.shorten("nothing" if value is None else str(value), 80, placeholder=" ...")

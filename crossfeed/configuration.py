@@ -130,8 +130,10 @@ def read_yaml(path: Path | str) -> dict[str, Any]:
     return leaves({str(key): value for key, value in content.items()})
 
 
-def differences(first: BaseModel, second: BaseModel) -> dict[str, tuple[Any, Any]]:
-    """The dotted names on which two configurations disagree, with both values."""
+def differences(
+    first: BaseModel | Mapping[str, Any], second: BaseModel | Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """The dotted names on which two configurations disagree, with both values; None where one has no such name."""
     one, two = leaves(first), leaves(second)
     return {name: (one.get(name), two.get(name)) for name in sorted(one | two) if one.get(name) != two.get(name)}
 

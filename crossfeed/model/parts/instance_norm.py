@@ -44,10 +44,6 @@ class Statistics:
         """The same with both of its tensors changed."""
         return Statistics(function(self.centre_BC), function(self.scale_BC))
 
-    def __getitem__(self, windows: slice) -> "Statistics":
-        """Those of some of the windows."""
-        return self.map(lambda values: values[windows])
-
     def where(self, known_BC: Tensor, other: "Statistics") -> "Statistics":
         """These where they are known, others elsewhere."""
         return Statistics(
