@@ -9,7 +9,7 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.contenders import Setting, line_up
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import AttemptedRun, ComparisonInputs, do_runs
+from crossfeed.baselines.runs import ComparisonInputs, do_runs
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
 from crossfeed.claim import claim
@@ -47,25 +47,14 @@ def compare(
     data = inputs.data()
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim(folder, "comparison.json", identity, "a comparison")
-    plan = [(one, seed) for one in contenders for seed in one.seeds(seeds)]
-    found, unfinished = {}, dict(missing)
-    for number, attempt in enumerate(do_runs(plan, inputs, data, jobs), start=1):
-        if attempt.result is None:
-            unfinished[attempt.name] = f"not run: {attempt.reason}"
-        else:
-            found[attempt.name, attempt.seed] = attempt.result
-        console().print(f"[{number}/{len(plan)}] {_in_words(attempt)}", markup=False)
-    results = [found[one.name, seed] for one, seed in plan if (one.name, seed) in found]
-    table = ComparisonTable.build(results, unfinished, data, budget, size)
+    plan = [(one.name, seed) for one in contenders for seed in one.seeds(seeds)]
+    found = {}
+    for number, result in enumerate(do_runs(plan, inputs, data, jobs), start=1):
+        found[result.model, result.seed] = result
+        told = f"{result.model}, seed {result.seed}: {result.in_words('rmse')}"
+        console().print(f"[{number}/{len(plan)}] {told}", markup=False)
+    missing |= {one.model: f"not run: {one.reason}" for one in found.values() if one.status == "not run"}
+    results = [found[run] for run in plan if found[run].status != "not run"]
+    table = ComparisonTable.build(results, missing, data, budget, size)
     write_table(folder, table, results)
     return Comparison(folder, tuple(results), table)
-
-
-def _in_words(attempt: AttemptedRun) -> str:
-    head, result = f"{attempt.name}, seed {attempt.seed}", attempt.result
-    if result is None:
-        return f"{head}: could not run: {attempt.reason}"
-    if result.status == "diverged":
-        return f"{head}: diverged: {result.reason}"
-    errors = ", ".join(f"{name} RMSE {scores['rmse']:.3f}" for name, scores in result.scores.items())
-    return f"{head}: {errors} ({result.seconds:.0f} s)"

@@ -17,11 +17,11 @@ _PROBED = 1000
 
 @dataclass(frozen=True)
 class Result:
-    """One model, one seed; a diverged one has a reason instead of scores."""
+    """One model, one seed; one that diverged or could not be run at all has a reason instead of scores."""
 
     model: str
     seed: int
-    status: Literal["finished", "diverged"]
+    status: Literal["finished", "diverged", "not run"]
     absent: str
     reason: str = ""
     uses_future_commands: bool = False
@@ -29,6 +29,13 @@ class Result:
     seconds: float = 0.0
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+
+    def in_words(self, metric: str) -> str:
+        """How it ended, for a line of progress."""
+        if self.status != "finished":
+            return f"{'could not run' if self.status == 'not run' else 'diverged'}: {self.reason}"
+        errors = ", ".join(f"{name} {metric.upper()} {scores[metric]:.3f}" for name, scores in self.scores.items())
+        return f"{errors} ({self.seconds:.0f} s)"
 
     def write(self, path: Path) -> None:
         """Save the result; it appears whole or not at all."""

@@ -1,16 +1,17 @@
-"""The runs of a comparison: each computed once, one after the other or in several processes side by side."""
+"""Many runs, each computed once: one after the other, or in several processes side by side."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.comparison_data import ComparisonData, comparison_data
-from crossfeed.baselines.contenders import Contender, Fitted, Setting, contender
+from crossfeed.baselines.contenders import Fitted, Setting, contender
 from crossfeed.baselines.results import Result, measure
 from crossfeed.errors import CrossfeedError, ForecastError, StorageError, TrainingError
 from crossfeed.evaluation.evaluate import EvaluationSet
@@ -18,6 +19,9 @@ from crossfeed.ingest.table import Table
 from crossfeed.processes import in_processes
 from crossfeed.progress import be_quiet
 from crossfeed.training.run_config import RunConfig
+
+Shared = TypeVar("Shared")
+Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,40 +39,37 @@ class ComparisonInputs:
         return comparison_data(self.sources, self.target, self.config, torch.device(self.setting.device))
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptedRun:
-    """How a run ended: with a result, or with the reason why it could not be done at all."""
-
-    name: str
-    seed: int
-    result: Result | None
-    reason: str = ""
-
-
 def do_runs(
-    plan: Sequence[tuple[Contender, int]], inputs: ComparisonInputs, data: ComparisonData, jobs: int
-) -> Iterator[AttemptedRun]:
-    """Bring every run to its end, in the order in which they end."""
+    plan: Sequence[tuple[str, int]], inputs: ComparisonInputs, data: ComparisonData, jobs: int
+) -> Iterator[Result]:
+    """Bring the run of every model and seed to its end, in the order in which they end."""
+    # The world model's arms take longest by far; begun last, they would leave the other processes idle.
+    yield from do_all(do_run, plan, (inputs, data), jobs, partial(_prepare, inputs), lambda name, _: name in ARMS)
+
+
+def do_run(prepared: tuple[ComparisonInputs, ComparisonData], name: str, seed: int) -> Result:
+    """The saved result of a contender's run, or a new one."""
+    inputs, data = prepared
+    one, model = contender(name, inputs.setting), inputs.folder / "models" / f"{name}-seed{seed}"
+    return run_once(inputs.folder, name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
+
+
+def do_all(
+    do: Callable[..., Outcome], tasks: Sequence[tuple[Any, ...]], shared: Shared, jobs: int,
+    prepare: Callable[[], Shared], effort: Callable[..., float],
+) -> Iterator[Outcome]:  # fmt: skip
+    """Do every task with what all share; processes side by side each `prepare` that and begin with the longest."""
     if jobs == 1:
-        for one, seed in plan:
-            yield do_run(one, seed, data, inputs.folder)
+        yield from (do(shared, *task) for task in tasks)
         return
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    # The world model's arms take longest by far; begun last, they would leave the other processes idle.
-    longest_first = sorted(plan, key=lambda run: run[0].name not in ARMS)
-    tasks = [(one.name, seed) for one, seed in longest_first]
-    yield from in_processes(_do_run_by_name, tasks, jobs, partial(_prepared, inputs, threads))
-
-
-def do_run(one: Contender, seed: int, data: ComparisonData, folder: Path) -> AttemptedRun:
-    """The saved result of a contender's run, or a new one."""
-    model = folder / "models" / f"{one.name}-seed{seed}"
-    return run_once(folder, one.name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
+    longest_first = sorted(tasks, key=lambda task: -effort(*task))
+    yield from in_processes(do, longest_first, jobs, partial(_prepare_quietly, prepare, threads))
 
 
 def run_once(
     folder: Path, name: str, seed: int, absent: str, fit: Callable[[], Fitted], scored: Mapping[str, EvaluationSet]
-) -> AttemptedRun:
+) -> Result:
     """The saved result of a run, or a new one; a diverged run is a result too, a full disk ends everything."""
     path = folder / "runs" / f"{name}-seed{seed}.json"
     try:
@@ -76,9 +77,9 @@ def run_once(
     except StorageError:
         raise
     except CrossfeedError as error:
-        return AttemptedRun(name, seed, None, error.found)
+        return Result(name, seed, "not run", absent, reason=error.found)
     result.write(path)
-    return AttemptedRun(name, seed, result)
+    return result
 
 
 def _new_result(
@@ -96,13 +97,12 @@ def _new_result(
     )  # fmt: skip
 
 
-def _prepared(inputs: ComparisonInputs, threads: int) -> tuple[ComparisonInputs, ComparisonData]:
-    """What a process has for all the runs it will do."""
-    be_quiet()
-    torch.set_num_threads(threads)
+def _prepare(inputs: ComparisonInputs) -> tuple[ComparisonInputs, ComparisonData]:
     return inputs, inputs.data()
 
 
-def _do_run_by_name(prepared: tuple[ComparisonInputs, ComparisonData], name: str, seed: int) -> AttemptedRun:
-    inputs, data = prepared
-    return do_run(contender(name, inputs.setting), seed, data, inputs.folder)
+def _prepare_quietly(prepare: Callable[[], Shared], threads: int) -> Shared:
+    """What a process has for all the runs it will do."""
+    be_quiet()
+    torch.set_num_threads(threads)
+    return prepare()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from crossfeed.baselines.contenders import Setting, contender
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import AttemptedRun
 from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import over_seeds
 from crossfeed.claim import claim
@@ -59,8 +58,8 @@ def learning_curve(
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     plan = [CurveRun(name, one, seed) for one in amounts for name in names for seed in _seeds(name, one, seeds, device)]
-    attempts = dict(do_curve_runs(plan, setting, entrants, jobs))
-    points = tuple(_point(name, one, amounts[one], attempts) for one in amounts for name in names)
+    found = dict(do_curve_runs(plan, setting, entrants, jobs))
+    points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
     curve = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
         windows=len(entrants.judged), sessions=len(entrants.judged.ends), size=size, budget=budget,
@@ -139,11 +138,11 @@ def _seeds(name: str, minutes: float, asked: int, device: str) -> range:
     return range(len(contender(name, Setting(effort("quick", "tiny", 1000), "tiny", device, {})).seeds(asked)))
 
 
-def _point(name: str, asked: float, minutes: float, attempts: Mapping[CurveRun, AttemptedRun]) -> CurvePoint:
+def _point(name: str, asked: float, minutes: float, found: Mapping[CurveRun, Result]) -> CurvePoint:
     """One model's runs after so many minutes, together."""
-    mine = [attempt for run, attempt in attempts.items() if (run.model, run.minutes) == (name, asked)]
-    results: list[Result] = [attempt.result for attempt in mine if attempt.result is not None]
-    reason = next((attempt.reason for attempt in mine if attempt.result is None), "")
+    mine = [result for run, result in found.items() if (run.model, run.minutes) == (name, asked)]
+    results = [result for result in mine if result.status != "not run"]
+    reason = next((result.reason for result in mine if result.status == "not run"), "")
     row = over_seeds(name, results, (TEST,), reason)
     kept = sorted({str(one.details["kept"]) for one in results if "kept" in one.details})
     return CurvePoint(

@@ -9,7 +9,8 @@ import torch
 
 from crossfeed.baselines.comparison_data import comparison_data
 from crossfeed.baselines.contenders import FLOORS, Fitted, Setting, contender
-from crossfeed.baselines.runs import AttemptedRun, run_once
+from crossfeed.baselines.results import Result
+from crossfeed.baselines.runs import run_once
 from crossfeed.baselines.sizes import Size
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster
@@ -72,7 +73,7 @@ class Entrants:
         assert self.setting.fleet is not None, "the fleet runs only where it was asked for"
         return FleetEntrant(open_fleet(self.setting.fleet, self.setting.device), self.setting.logs, self.judged)
 
-    def run(self, name: str, minutes: float, seed: int) -> AttemptedRun:
+    def run(self, name: str, minutes: float, seed: int) -> Result:
         """Bring one run to its end."""
         stretch = self.stretch(minutes)
         if name == FLEET:
@@ -85,7 +86,7 @@ class Entrants:
             scored = self._space_set
             return self._once(name, stretch, seed, lambda _: self._fit_floor(name, stretch, scored), scored)
         if stretch.sides is None:
-            return AttemptedRun(name, seed, None, self.too_little(stretch))
+            return Result(name, seed, "not run", "masked", reason=self.too_little(stretch))
         return self._run_contender(name, stretch, seed)
 
     def too_little(self, stretch: Stretch) -> str:
@@ -117,7 +118,7 @@ class Entrants:
     def _once(
         self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
         origin: str = "",
-    ) -> AttemptedRun:  # fmt: skip
+    ) -> Result:  # fmt: skip
         """Where a model comes from a file, its runs lie under `origin`: another file is another model."""
         folder = self.setting.folder / "runs" / folder_name(stretch.minutes) / origin
         kept = folder / "models" / f"{name}-seed{seed}"
@@ -156,7 +157,7 @@ class Entrants:
         forecaster = BySession(name, False, scored.windows, met)
         return Fitted(forecaster, 0, 0.0, {"spread": "errors in the first rows of each session"})
 
-    def _run_contender(self, name: str, stretch: Stretch, seed: int) -> AttemptedRun:
+    def _run_contender(self, name: str, stretch: Stretch, seed: int) -> Result:
         assert stretch.sides is not None
         setting = self.setting
         budget = effort(setting.budget, setting.size, stretch.train_windows)
