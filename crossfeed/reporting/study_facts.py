@@ -18,8 +18,8 @@ from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.outcomes import ranking
 from crossfeed.study.record.rules import score_of
-from crossfeed.study.record.rungs import ranking
 from crossfeed.study.record.score import CandidateScore, leaders_disagree
 from crossfeed.study.record.store import Run, Store
 from crossfeed.study.verify import Verification, verify

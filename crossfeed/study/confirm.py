@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from crossfeed.errors import ConfigError
 from crossfeed.study.engines import Engine
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
+from crossfeed.study.record.outcomes import pool
 from crossfeed.study.record.rules import score_of
-from crossfeed.study.record.rungs import pool
 from crossfeed.study.record.score import RunOutcome, Score, rank
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan, search

@@ -13,9 +13,9 @@ import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, compare
+from crossfeed.study.leave_one_out import LEAVE_ONE_OUT
 from crossfeed.study.record.declaration import declarations
 from crossfeed.study.record.outcomes import has_numbers
-from crossfeed.study.record.ready import LEAVE_ONE_OUT, planned_ready
 from crossfeed.study.record.score import WEIGHTS
 from crossfeed.study.record.store import Run, Store
 
@@ -65,10 +65,12 @@ def contrasts(store: Store) -> list[ContrastLine]:
 
 def comparisons(store: Store) -> Iterator[tuple[str, dict[str, str]]]:
     """Names of contrasts with the candidate of each arm, the reference first."""
-    for kind, arms in planned_ready(store):
-        if kind == LEAVE_ONE_OUT:  # its arms are judged machine by machine: see `leave_one_out`
-            continue
-        yield kind, {arm: f"{kind}.{arm}" for arm in arms}
+    ready: dict[str, dict[str, str]] = {}
+    for entry in store.entries("ready"):
+        kind = entry.content["kind"]
+        if kind != LEAVE_ONE_OUT:  # its arms are judged machine by machine: see `leave_one_out`
+            ready.setdefault(kind, {}).update({arm: f"{kind}.{arm}" for arm in entry.content["arms"]})
+    yield from ready.items()
     for declaration in declarations(store):
         yield declaration.name, {arm: declaration.candidate(arm) for arm in declaration.arms}
 

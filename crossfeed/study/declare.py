@@ -10,7 +10,6 @@ from crossfeed.study.record import ledger
 from crossfeed.study.record.conditions import parse_condition
 from crossfeed.study.record.declaration import Declaration, declarations
 from crossfeed.study.record.store import Store
-from crossfeed.study.release import refuse_after_release
 from crossfeed.study.search import plan, without_seed
 from crossfeed.training.run_config import RunConfig
 
@@ -18,7 +17,7 @@ from crossfeed.training.run_config import RunConfig
 def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
     """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
     locked, _ = verified_lock(store)
-    refuse_after_release(store)
+    _refuse_after_release(store)
     parse_condition(condition)
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
@@ -46,3 +45,15 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     store.record("declaration", content)
     plan(store, configs, range(seeds), declaration.stage)
     return declaration
+
+
+def _refuse_after_release(store: Store) -> None:
+    """A declaration is worth something only while nobody has the target's rows."""
+    released = store.entries("release")
+    if released:
+        raise ConfigError(
+            f"The target was released on {released[0].time} (ledger entry {released[0].number}).",
+            expected="a declaration made while the target is sealed",
+            remedy="What is tried from now on has seen the target: report it as exploration. "
+            "Ablations declared before the release may still be opened.",
+        )

@@ -7,8 +7,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from crossfeed.study.record.outcomes import has_numbers
-from crossfeed.study.record.ready import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.record.store import Run, Store
+
+LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"  # the ready study, and its reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ def machine_lines(store: Store) -> list[MachineLine]:
         if alone:
             lines.append(_line(machine, alone, trained))
     return lines
+
+
+def machines_of(store: Store) -> list[str]:
+    """The machines of a study's source tables."""
+    return list(dict.fromkeys(name for source in store.protocol()["sources"] for name in source["machines"]))
 
 
 def _by_seed(runs: Sequence[Run], arm: str) -> dict[int, Mapping[str, Any]]:

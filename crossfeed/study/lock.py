@@ -12,8 +12,8 @@ from crossfeed.study.record import ledger
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import code_hash, source_tables
 from crossfeed.study.record.lockable import LOCK, holds, refusals
+from crossfeed.study.record.outcomes import pool
 from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
-from crossfeed.study.record.rungs import pool
 from crossfeed.study.record.score import run_scores
 from crossfeed.study.record.store import Run, Store
 

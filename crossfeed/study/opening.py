@@ -1,4 +1,7 @@
-"""Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right."""
+"""Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right.
+
+After the confirmatory result the target can be handed back; from then on nothing can be declared blind.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -43,6 +46,30 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
     digest = file_hash(store.folder / "results" / name)
     store.record("opening result", {"opening": opening.entry, "file": name, "sha256": digest, "purpose": purpose})
     return result
+
+
+def release(store: Store, out: Path) -> list[Path]:
+    """Write the target tables into a folder, after the ledger says so; gives their paths."""
+    sealed = store.protocol()["vault"]
+    if not sealed:
+        raise ConfigError("This study has no target to release: it was begun on source tables alone.")
+    if not vault.was_opened(store.entries()):
+        raise ConfigError(
+            "The target cannot be released: the confirmatory opening has no result yet.",
+            expected="crossfeed study unseal, carried out to its end",
+            remedy="Lock and unseal first; a released target could no longer be judged blind.",
+        )
+    paths = [out / f"{Path(table['name']).stem}.parquet" for table in sealed]
+    there = [str(path) for path in paths if path.exists()]
+    if there:
+        raise ConfigError(
+            f"{', '.join(there)} exists already.", remedy="Choose another folder; nothing is overwritten."
+        )
+    fingerprints = {table["name"]: table["table_fingerprint"] for table in sealed}
+    right = vault.Opening(store.record("release", {"tables": fingerprints}))
+    for table, path in zip(vault.reveal(store, right), paths, strict=True):
+        table.write(path)
+    return paths
 
 
 def _begin(store: Store, purpose: str, runs: Sequence[Run]) -> vault.Opening:

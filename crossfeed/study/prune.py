@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.record import ledger
-from crossfeed.study.record.rungs import dropped
+from crossfeed.study.record.outcomes import dropped
 from crossfeed.study.record.store import UNFINISHED, Run, Store
 
 WEIGHTS_SUFFIX = ".safetensors"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
+from crossfeed.study.leave_one_out import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, Settings, weights
-from crossfeed.study.record.ready import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan
 from crossfeed.training.run_config import RunConfig

@@ -1,14 +1,19 @@
 """Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost."""
 
+import os
+import platform
 import time
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
+from crossfeed.locks import is_locked, locked
 from crossfeed.study.board import board
 from crossfeed.study.engines import Engine
-from crossfeed.study.owners import is_alive, owner
 from crossfeed.study.record.store import UNFINISHED, Store, run_name
 from crossfeed.training.run_config import RunConfig
 
@@ -48,6 +53,23 @@ def search(store: Store, engine: Engine) -> None:
             for run in store.runs("running"):
                 if run.owner == me:
                     store.release(run.name)
+
+
+@contextmanager
+def owner(folder: Path) -> Iterator[str]:
+    """Hold a lock file, which the system lets go of when the process dies; the name says which one on which machine."""
+    name = f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    with locked(_owner_lock(folder, name)):
+        yield name
+
+
+def is_alive(folder: Path, name: str) -> bool:
+    """Whether an owner of runs still holds its lock."""
+    return is_locked(_owner_lock(folder, name))
+
+
+def _owner_lock(folder: Path, name: str) -> Path:
+    return folder / "owners" / f"{name}.lock"
 
 
 def without_seed(config: dict[str, Any]) -> dict[str, Any]:

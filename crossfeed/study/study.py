@@ -14,7 +14,7 @@ from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, refuse_mixture
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock
-from crossfeed.study.opening import unseal
+from crossfeed.study.opening import release, unseal
 from crossfeed.study.protocol import init
 from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
@@ -23,11 +23,10 @@ from crossfeed.study.record.confirmation import Confirmation
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.study.record.identity import check_sources, check_version
 from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.outcomes import ranking
 from crossfeed.study.record.rules import LockedSeed, score_of
-from crossfeed.study.record.rungs import ranking
 from crossfeed.study.record.score import CandidateScore, Score
 from crossfeed.study.record.store import Store
-from crossfeed.study.release import release
 from crossfeed.study.search import plan, search
 from crossfeed.study.verify import Verification, verify
 from crossfeed.training.run_config import RunConfig, preset

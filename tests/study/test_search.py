@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.study.owners import owner
+from crossfeed.study.search import owner
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, Invented, begin, numbers, plan_two
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import code_hash
-from crossfeed.study.record.rungs import pool
+from crossfeed.study.record.outcomes import pool
 from crossfeed.study.record.score import rank
 from crossfeed.study.record.store import UNFINISHED, Store
 

@@ -1,10 +1,14 @@
-"""What a run leaves behind, and what it brings to a ranking or a comparison of arms."""
+"""What runs leave behind, and what they bring to the ranking of candidates or a comparison of arms.
 
-from collections.abc import Iterable
+In a search by halving some candidates were dropped on the way; without halving all stayed.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from crossfeed.atomic import file_hash
-from crossfeed.study.record.score import RunOutcome
+from crossfeed.study.record.score import CandidateScore, RunOutcome, Score, rank
 from crossfeed.study.record.store import Run, Store
 
 OUTCOME = "outcome.json"
@@ -51,6 +55,33 @@ def outcome_of(run: Run) -> RunOutcome:
         command_ratio=bundle["command_ratio"],
         collapsed=bool(bundle["collapsed"]),
     )
+
+
+def dropped(store: Store) -> dict[str, int]:
+    """Candidates that were dropped, with the number of seeds they had then; empty without halving."""
+    return {name: rung.content["seeds"] for rung in store.entries("rung") for name in rung.content["dropped"]}
+
+
+def pool(store: Store, stages: Sequence[str] = ("search", "confirm")) -> list[RunOutcome]:
+    """The outcomes that may be compared with each other: those of candidates that were never dropped."""
+    gone = dropped(store)
+    return [run for run in outcomes(store, stages) if run.candidate not in gone]
+
+
+def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm")) -> list[CandidateScore]:
+    """Those that stayed, by their full seeds; below them the dropped ones, each as it stood in the rung that ended it.
+
+    The scores of different rungs are standardised in different pools and stand beside each other for information only.
+    """
+    lines = rank(pool(store, stages), by)
+    rungs = [entry.content for entry in store.entries("rung")]
+    every = outcomes(store, ["search"]) if rungs else []
+    for rung in reversed(rungs):
+        then = [run for run in every if run.candidate in rung["among"] and run.seed < rung["seeds"]]
+        lines += [
+            replace(line, dropped_after=rung["seeds"]) for line in rank(then, by) if line.candidate in rung["dropped"]
+        ]
+    return lines
 
 
 def artefacts(run_folder: Path) -> dict[str, str]:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.study.owners import is_alive, owner
 from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
+from crossfeed.study.search import is_alive, owner
 
 
 @pytest.fixture
