@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.sizes import Size, learning_rate
+from crossfeed.baselines.budget import Budget, Size, learning_rate
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.model.locate import FLEET, locate_model

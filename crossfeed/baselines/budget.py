@@ -1,11 +1,35 @@
-"""How much work every learned forecaster of a comparison may do; the same for all, and stated in the table."""
+"""How large learned forecasters of a comparison are and how much work each may do; the same for all, and stated.
 
-from typing import Self
+`base` is the size of the paper, the others shrink it for small machines.
+"""
+
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from crossfeed.configuration import CheckedForm
+from crossfeed.configuration import CheckedForm, parse
 from crossfeed.errors import ConfigError
+
+Size = Literal["tiny", "compact", "base"]
+
+_WIDTH = {"tiny": 4, "compact": 2, "base": 1}
+_DEPTH = {"tiny": 1 / 3, "compact": 2 / 3, "base": 1.0}
+_RATE = {"tiny": 1e-3, "compact": 5e-4, "base": 3e-4}
+
+
+def width(full: int, size: Size) -> int:
+    """A layer width: a quarter, half or all of the paper's."""
+    return full // _WIDTH[size]
+
+
+def depth(full: int, size: Size) -> int:
+    """A number of layers: a third, two thirds (rounded) or all of the paper's, at least one."""
+    return max(1, round(full * _DEPTH[size]))
+
+
+def learning_rate(size: Size) -> float:
+    """The rate that goes with a width, the same for every network of a comparison."""
+    return _RATE[size]
 
 
 class Budget(CheckedForm):
@@ -67,3 +91,15 @@ def named_budget(name: str) -> Budget:
     if name not in _NAMED:
         raise ConfigError(f"There is no budget '{name}'.", expected=f"one of {', '.join(_NAMED)}")
     return _NAMED[name]
+
+
+def budget_of(name: str, epochs: int | None, steps: int | None) -> Budget:
+    """A named budget, with epochs and steps changed where given; the pretext keeps its share of the epochs."""
+    budget = named_budget(name)
+    changes = budget.model_dump()
+    if epochs is not None:
+        changes |= {"epochs": epochs, "pretext_epochs": epochs * budget.pretext_epochs // budget.epochs}
+        changes["official_epochs"] = budget.official_epochs and min(epochs, budget.official_epochs)
+    if steps is not None:
+        changes["steps"] = steps
+    return parse(Budget, changes, "The budget")

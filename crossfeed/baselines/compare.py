@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.contenders import Setting, line_up
 from crossfeed.baselines.results import Result
 from crossfeed.baselines.runs import ComparisonInputs, do_runs
-from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import ComparisonTable, write_table
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError

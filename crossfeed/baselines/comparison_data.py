@@ -6,11 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from crossfeed.baselines.budget import Size
+from crossfeed.configuration import parse
 from crossfeed.errors import TableError
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.table import Table
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.run_config import RunConfig
+from crossfeed.training.run_config import RunConfig, preset
+from crossfeed.windows.split import By
+from crossfeed.windows.split_tables import DataConfig
 from crossfeed.windows.windows import WindowSet
 
 TOO_LIVELY = 10.0  # standard deviations of the train rows
@@ -65,6 +69,12 @@ def comparison_data(
         },
     }  # fmt: skip
     return ComparisonData(tuple(sources), config, training, scored, identity)
+
+
+def config_of(size: Size, split_by: By, stride: int = 1) -> RunConfig:
+    """The windows of a comparison: those of the default preset, split and thinned as asked."""
+    data = parse(DataConfig, {"split_by": split_by, "stride": stride}, "The request")
+    return preset("crossfeed", size).model_copy(update={"data": data})
 
 
 def _check_target(sources: Sequence[Table], target: Table, unseen: Sequence[str]) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.arms import arm_config, begun_with
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.clones import REPOSITORIES, Clone
 from crossfeed.baselines.comparison_data import ComparisonData
 from crossfeed.baselines.inputs import NetworkInputs
 from crossfeed.baselines.networks import FLAGGED, OPTIONS, RECIPES, ZEROS, network_forecaster
 from crossfeed.baselines.official import OfficialForecaster
 from crossfeed.baselines.ridge import RidgeForecaster
-from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.trees import TreesForecaster, missing_library
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, Size, depth, learning_rate, width
 from crossfeed.baselines.dlinear import DLinear
+from crossfeed.baselines.encoders import Mlp, Recurrent, Tcn
 from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.instance import InstanceNormalised
 from crossfeed.baselines.itransformer import ITransformer
-from crossfeed.baselines.mlp import Mlp
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.patchtst import PatchTst
@@ -20,10 +20,7 @@ from crossfeed.baselines.reconstruction.mae import MaskedAutoencoder
 from crossfeed.baselines.reconstruction.mmr import WaveletAutoencoder
 from crossfeed.baselines.reconstruction.patchformer import PatchFormer
 from crossfeed.baselines.reconstruction.simmtm import SimMtm
-from crossfeed.baselines.recurrent import Recurrent
 from crossfeed.baselines.rssm import Rssm
-from crossfeed.baselines.sizes import Size, depth, learning_rate, width
-from crossfeed.baselines.tcn import Tcn
 from crossfeed.baselines.tide import Tide
 from crossfeed.baselines.transformer import Transformer
 from crossfeed.baselines.tsmixer import TsMixer

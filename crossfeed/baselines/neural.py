@@ -14,10 +14,9 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.fitting import FitReport, Objective, Score, Stage, fit_stage
 from crossfeed.baselines.inputs import Shape
 from crossfeed.baselines.network import Network
-from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.forecaster import Learner
+from crossfeed.evaluation.forecaster import Learner, learned_spread
 from crossfeed.training.seeds import derive, own_randomness
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.windows import WindowBatch, WindowSet

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
-from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.forecaster import Learner, batches
+from crossfeed.evaluation.forecaster import Learner, batches, learned_spread
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowBatch, WindowSet
 

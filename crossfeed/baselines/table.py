@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.atomic import atomic_file
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.comparison_data import ComparisonData
 from crossfeed.baselines.results import METRICS, Result
-from crossfeed.baselines.sizes import Size
 from crossfeed.json_file import write_sealed
 
 TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}

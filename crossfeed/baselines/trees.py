@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.spread import learned_spread
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.forecaster import Learner, batches
+from crossfeed.evaluation.forecaster import Learner, batches, learned_spread
 from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.training.measure.floors import persistence

@@ -31,8 +31,9 @@ def compare(
 
     Example: crossfeed compare --source source.parquet --target target.parquet --models short --out comparison
     """
+    from crossfeed.baselines.budget import budget_of
     from crossfeed.baselines.compare import compare as run
-    from crossfeed.baselines.options import budget_of, config_of
+    from crossfeed.baselines.comparison_data import config_of
     from crossfeed.cli.render.comparison import show_comparison
     from crossfeed.cli.render.grid import print_result
     from crossfeed.ingest.table import Table

@@ -111,6 +111,15 @@ def residual_spread(point: PointForecast, train: WindowSet) -> Tensor:
     return rms_HC.clamp_min(SMALLEST_SPREAD)
 
 
+def learned_spread(point: PointForecast, train: WindowSet, validation: WindowSet) -> Tensor:
+    """The same on train or validation windows, whichever is larger.
+
+    Train errors alone are too small after overfitting; validation errors alone are too small for a channel that
+    happens to stand still in the few sessions on that side.
+    """
+    return torch.maximum(residual_spread(point, train), residual_spread(point, validation))
+
+
 def in_parts(
     forecaster: Forecaster, windows: WindowSet, index_W: Tensor, score: Callable[[Tensor], Result]
 ) -> Iterator[tuple[Tensor, Result]]:

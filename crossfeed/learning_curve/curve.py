@@ -4,17 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from crossfeed.baselines.budget import Size
 from crossfeed.baselines.contenders import Setting, contender
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.sizes import Size
 from crossfeed.baselines.table import over_seeds
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.crossings import Crossing, crossing
-from crossfeed.learning_curve.effort import effort
-from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants
+from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants, effort
 from crossfeed.learning_curve.fleet import open_fleet
 from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes, spoken
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out

@@ -7,27 +7,29 @@ from pathlib import Path
 
 import torch
 
+from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.comparison_data import comparison_data
 from crossfeed.baselines.contenders import FLOORS, Fitted, Setting, contender
 from crossfeed.baselines.results import Result
 from crossfeed.baselines.runs import run_once
-from crossfeed.baselines.sizes import Size
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.by_session import BySession
-from crossfeed.learning_curve.effort import effort
 from crossfeed.learning_curve.fleet import FleetEntrant, open_fleet
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.minutes import folder_name
 from crossfeed.learning_curve.own_logs import OwnLogs, sides
 from crossfeed.model.locate import FLEET
-from crossfeed.training.run_config import RunConfig
+from crossfeed.training.budget import BUDGETS, planned
+from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.windows.listing import list_windows, pair_up
 from crossfeed.windows.windows import WindowSet
 
 TEST = "test"
 TOO_LITTLE = "too little to learn from"
+MOST_EPOCHS = 200  # of a normal run: few windows are known by heart long before
+VALIDATION_WINDOWS = 1000
 
 
 @dataclass(frozen=True)
@@ -173,3 +175,18 @@ class Entrants:
         """The windows of the curve, with the sides that the names of the pieces say."""
         data = self.setting.config.data.model_copy(update={"split_by": "side"})
         return self.setting.config.model_copy(update={"data": data})
+
+
+def effort(budget: str, size: Size, windows: int) -> Budget:
+    """Epochs and batches for so many train windows; batches are small where windows are few."""
+    config = preset("crossfeed", size)
+    batch = max(2, min(config.training.batch_size, windows // 4))
+    training = config.training.model_copy(update={"batch_size": batch})
+    length = BUDGETS[budget].length if budget in BUDGETS else 1.0
+    wanted = planned(config.model_copy(update={"training": training}), windows, budget).training
+    epochs = max(2, min(wanted.finetune_epochs or 2, round(MOST_EPOCHS * length)))
+    patience = max(3, min(wanted.patience, epochs // 3))
+    return Budget(
+        epochs=epochs, pretext_epochs=epochs // 2, batch_size=batch, patience=patience,
+        validation_windows=VALIDATION_WINDOWS,
+    )  # fmt: skip

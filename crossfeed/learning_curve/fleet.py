@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.baselines.arms import arm_config
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.contenders import Fitted
-from crossfeed.baselines.sizes import Size
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster

@@ -11,11 +11,11 @@ import torch
 
 from crossfeed.baselines import ARMS, networks
 from crossfeed.baselines.arms import arm_config
-from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.budget import Budget, budget_of
 from crossfeed.baselines.compare import Comparison, compare
+from crossfeed.baselines.comparison_data import config_of
 from crossfeed.baselines.contenders import NAMES, SHORT, Setting, contender, line_up
 from crossfeed.baselines.neural import NeuralForecaster
-from crossfeed.baselines.options import budget_of, config_of
 from crossfeed.baselines.results import Result
 from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
 from crossfeed.evaluation.evaluate import evaluate

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from crossfeed.baselines.budget import named_budget
-from crossfeed.baselines.options import budget_of
+from crossfeed.baselines.budget import budget_of, named_budget
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 

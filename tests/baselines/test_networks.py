@@ -154,7 +154,7 @@ def test_drop_hides_whole_channels_in_training_only(
         seen[self.training].append(batch.m_BKC)
         return forward(self, batch)
 
-    monkeypatch.setattr("crossfeed.baselines.mlp.Mlp.forward", watched)
+    monkeypatch.setattr("crossfeed.baselines.encoders.Mlp.forward", watched)
     forecaster = network_forecaster("mlp", frozenset({"drop"}), tiny_budget, "tiny")
     forecaster.fit(parts["train"], parts["validation"], seed=0)
     assert forecaster.name == "mlp+drop"

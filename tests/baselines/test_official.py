@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from crossfeed.baselines.budget import Budget, named_budget
+from crossfeed.baselines.budget import Budget, budget_of, named_budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone, find_clones, official_class
 from crossfeed.baselines.contenders import Setting, contender
 from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
@@ -20,7 +20,6 @@ from crossfeed.baselines.itransformer import ITransformer
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.networks import RECIPES
 from crossfeed.baselines.official import OfficialForecaster, OfficialNetwork
-from crossfeed.baselines.options import budget_of
 from crossfeed.baselines.patchtst import PatchTst
 from crossfeed.errors import ConfigError
 from crossfeed.windows.windows import WindowBatch, WindowSet

@@ -16,7 +16,7 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.curve import learning_curve
-from crossfeed.learning_curve.effort import effort
+from crossfeed.learning_curve.entrants import effort
 from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetEntrant
 from crossfeed.learning_curve.result import LearningCurve
 from crossfeed.model.model_file import read_model_file
@@ -36,7 +36,7 @@ def run(table: Table, out: Path, fleet: Path, **more: Any) -> LearningCurve:
 def drawn(own: Table, fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LearningCurve, Path]:
     out = tmp_path_factory.mktemp("curve") / "curve"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crossfeed.learning_curve.effort.MOST_EPOCHS", 8)
+        patch.setattr("crossfeed.learning_curve.entrants.MOST_EPOCHS", 8)
         return run(own, out, fleet), out
 
 

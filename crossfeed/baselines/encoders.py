@@ -1,6 +1,6 @@
-"""A temporal convolutional network: causal dilated convolutions (5 layers, kernel 3, dilations 1..16 in the paper).
+"""The classics among the networks, which sum their context up in one vector: MLP, GRU, LSTM and TCN.
 
-B windows, K context rows, D width.
+B windows, K context rows, D width. Sizes of the paper: 256-256; 2 x 256; 5 layers, kernel 3, dilations 1..16.
 """
 
 from torch import Tensor, nn
@@ -11,6 +11,33 @@ from crossfeed.baselines.network import DROPOUT, EncodingNetwork, HorizonDecoder
 from crossfeed.windows.windows import WindowBatch
 
 _KERNEL, _LAYERS = 3, 5
+
+
+class Mlp(EncodingNetwork):
+    """Two hidden layers; the second mixes the state with the command plan of each horizon."""
+
+    def __init__(self, features: Features, width: int) -> None:
+        super().__init__()
+        self.features = features
+        self.first = nn.Linear(features.shape.context * features.context_width, width)
+        self.decoder = HorizonDecoder(features, width)
+
+    def encode(self, batch: WindowBatch) -> Tensor:
+        return gelu(self.first(self.features.context(batch).flatten(1)))
+
+
+class Recurrent(EncodingNetwork):
+    """A stacked recurrent reader of either cell."""
+
+    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int) -> None:
+        super().__init__()
+        self.features = features
+        self.reader = cell(features.context_width, width, num_layers=2, batch_first=True)
+        self.decoder = HorizonDecoder(features, width)
+
+    def encode(self, batch: WindowBatch) -> Tensor:
+        steps_BKD: Tensor = self.reader(self.features.context(batch))[0]
+        return steps_BKD[:, -1]
 
 
 class CausalBlock(nn.Module):
