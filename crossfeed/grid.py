@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -13,13 +13,17 @@ _STYLE = "text-align:{side};vertical-align:top;padding:2px 10px 2px 0;white-spac
 
 @dataclass(frozen=True)
 class Grid:
-    """A title, columns, rows of texts and remarks below; the first `words` columns are read from the left."""
+    """A title, columns, rows of texts and remarks below; the first `words` columns are read from the left.
+
+    `best` are the cells, as (row, column), that stand out in a document and on a terminal.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     remarks: Sequence[str] = ()
     words: int = 1
+    best: Collection[tuple[int, int]] = ()
 
     def text(self) -> str:
         """Aligned lines, as `print` wants them."""
@@ -57,6 +61,18 @@ class Grid:
         table = f"<table>{head}<tbody>{body}</tbody></table>" if self.rows else ""
         remarks = "".join(f"<p>{escape(remark)}</p>" for remark in self.remarks)
         return f"<div><p><b>{escape(self.title)}</b></p>{table}{remarks}</div>"
+
+    def markdown(self) -> str:
+        """A heading and a table for a document."""
+        lines = [self.columns, ["---"] * len(self.columns), *self.marked("**", "**")]
+        return f"### {self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def marked(self, before: str, after: str) -> list[list[str]]:
+        """The rows with each best cell between two marks."""
+        return [
+            [f"{before}{cell}{after}" if (number, column) in self.best else cell for column, cell in enumerate(row)]
+            for number, row in enumerate(self.rows)
+        ]
 
     def _cell(self, tag: str, position: int, text: str) -> str:
         side = "left" if position < self.words else "right"

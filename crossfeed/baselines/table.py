@@ -11,6 +11,7 @@ from crossfeed.atomic import atomic_file
 from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.comparison_data import ComparisonData
 from crossfeed.baselines.results import METRICS, Result
+from crossfeed.grid import Grid
 from crossfeed.json_file import write_sealed
 
 TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
@@ -125,35 +126,30 @@ def _flat(row: ComparisonRow) -> dict[str, Any]:
 
 def markdown(table: ComparisonTable) -> str:
     """The table for a document, one part for each set of windows."""
-    parts = []
-    for name in table.sets:
-        header, *body = cells(table, name, bold=("**", "**"), spreads=True)
-        lines = [header, ["---"] * len(header), *body]
-        parts += [f"### {TITLES[name]}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
-    return "\n\n".join([*parts, *remarks(table)]) + "\n"
+    return "\n\n".join([*(grid(table, name).markdown() for name in table.sets), *remarks(table)]) + "\n"
 
 
-def cells(table: ComparisonTable, name: str, bold: tuple[str, str], spreads: bool) -> list[list[str]]:
-    """Header and rows of one set as text; the best error of each column between the `bold` marks.
-
-    The RMSE always shows its spread over seeds, the others with `spreads`.
-    """
-    best, lines = table.best(), [["model", "seeds", *_HEADINGS.values(), "size", "s"]]
+def grid(table: ComparisonTable, name: str, brief: bool = False) -> Grid:
+    """One set of windows; a brief table leaves out the seeds, and the spread over them but for that of the RMSE."""
+    best, rows, marked = table.best(), list[list[str]](), set[tuple[int, int]]()
     for row in table.rows:
+        cells = [row.model] if brief else [row.model, str(row.seeds)]
+        rows.append(cells)
         if not row.seeds:
-            lines.append([row.model, "0", *["-"] * (len(_HEADINGS) + 2)])
+            cells += ["-"] * (len(_HEADINGS) + 2)
             continue
-        values = []
         for metric in _HEADINGS:
             mean, spread = row.mean[f"{name}.{metric}"], row.spread[f"{name}.{metric}"]
             digits = 3 if metric in ("rmse", "mae", "crps") else 2
             text = "-" if mean is None else f"{mean:.{digits}f}"
-            if spread is not None and (spreads or metric == "rmse"):
+            if spread is not None and (metric == "rmse" or not brief):
                 text += f" ±{spread:.{digits}f}"
-            best_one = mean is not None and mean == best.get(f"{name}.{metric}")
-            values.append(f"{bold[0]}{text}{bold[1]}" if best_one else text)
-        lines.append([row.model, str(row.seeds), *values, _short(row.parameters), f"{row.seconds:.0f}"])
-    return lines
+            if mean is not None and mean == best.get(f"{name}.{metric}"):
+                marked.add((len(rows) - 1, len(cells)))
+            cells.append(text)
+        cells += [_short(row.parameters), f"{row.seconds:.0f}"]
+    columns = ["model", *([] if brief else ["seeds"]), *_HEADINGS.values(), "size", "s"]
+    return Grid(TITLES[name], columns, rows, best=marked)
 
 
 def remarks(table: ComparisonTable) -> list[str]:

@@ -31,7 +31,7 @@ def curve(
 
     Example: crossfeed curve --table own.parquet --models fleet,crossfeed,tide,persistence --out curve
     """
-    from crossfeed.cli.render.curve import show_curve
+    from crossfeed.cli.render.comparison import show_curve
     from crossfeed.cli.render.grid import print_result
     from crossfeed.front.curve import curve as draw
 

@@ -1,6 +1,7 @@
 """A learning curve to read and to keep: tables with one column for each number of minutes, CSV, Markdown, figures."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 from crossfeed.atomic import atomic_file
@@ -11,34 +12,34 @@ from crossfeed.plots import save_figure
 
 MISSING = "-"
 _LOWEST = ("crps", "rmse", "mae", "nll")
-_SHOWN = ("crps", "coverage90")  # the others stand in the files
 
 
-def grids(curve: LearningCurve) -> list[Grid]:
-    """CRPS and coverage by minutes, then from when on each model is better than the fleet."""
-    pages = []
-    for metric in _SHOWN:
-        title = f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs"
-        pages.append(Grid(title, ("", *curve.labels), cells(curve, metric, ("", ""))))
+def grids(curve: LearningCurve, metrics: Sequence[str] = ("crps", "coverage90")) -> list[Grid]:
+    """Some metrics by minutes (files have the others), then from when on each model is better than the fleet."""
+    titles = {metric: f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs" for metric in metrics}
+    pages = [_grid(curve, metric, title, "") for metric, title in titles.items()]
     return [*pages, Grid("", (), [], tuple(remarks(curve)))]
 
 
-def cells(curve: LearningCurve, metric: str, bold: tuple[str, str]) -> list[list[str]]:
-    """One row for each model; the best error of each column between the `bold` marks."""
-    return [
-        [model, *(_cell(curve, curve.point(model, label), metric, bold) for label in curve.labels)]
-        for model in curve.models
-    ]
+def _grid(curve: LearningCurve, metric: str, title: str, corner: str) -> Grid:
+    """One row for each model, one column for each number of minutes."""
+    points = [[curve.point(model, label) for label in curve.labels] for model in curve.models]
+    rows = [[model, *(_cell(point, metric) for point in row)] for model, row in zip(curve.models, points, strict=True)]
+    best = {
+        (number, column)
+        for number, row in enumerate(points)
+        for column, point in enumerate(row, start=1)
+        if metric in _LOWEST and point.mean.get(metric) == curve.best(metric, point.label) is not None
+    }
+    return Grid(title, (corner, *curve.labels), rows, best=best)
 
 
-def _cell(curve: LearningCurve, point: CurvePoint, metric: str, bold: tuple[str, str]) -> str:
+def _cell(point: CurvePoint, metric: str) -> str:
     value, spread = point.mean.get(metric), point.spread.get(metric)
     if value is None:
         return MISSING
     text = f"{value:.2f}" if metric in ("nll", "coverage90") or abs(value) >= 100 else f"{value:.3f}"
-    text += f" ±{spread:.3f}" if spread is not None and metric in ("crps", "rmse", "mae") else ""
-    best = metric in _LOWEST and value == curve.best(metric, point.label)
-    return f"{bold[0]}{text}{bold[1]}" if best else text
+    return text + (f" ±{spread:.3f}" if spread is not None and metric in ("crps", "rmse", "mae") else "")
 
 
 def remarks(curve: LearningCurve) -> list[str]:
@@ -65,14 +66,7 @@ def _amount(label: str) -> str:
 
 def markdown(curve: LearningCurve) -> str:
     """The curve for a document: one table for each metric."""
-    parts = []
-    for metric, title in METRICS.items():
-        lines = [
-            ["minutes of own logs", *curve.labels],
-            ["---"] * (1 + len(curve.labels)),
-            *cells(curve, metric, ("**", "**")),
-        ]
-        parts += [f"### {title}", "\n".join("| " + " | ".join(line) + " |" for line in lines)]
+    parts = [_grid(curve, metric, title, "minutes of own logs").markdown() for metric, title in METRICS.items()]
     said = "\n".join(f"- {remark}" for remark in remarks(curve))
     return "\n\n".join([*parts, said]) + "\n"
 

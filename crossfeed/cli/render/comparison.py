@@ -1,18 +1,25 @@
-"""A comparison on a terminal: one table for each set of windows, narrow enough for 80 columns."""
+"""Comparisons and learning curves on a terminal, narrow enough for 80 columns."""
 
 from pathlib import Path
 
-from crossfeed.baselines.table import TITLES, ComparisonTable, cells, remarks
-from crossfeed.cli.render.grid import print_table
+from crossfeed.baselines.table import ComparisonTable, grid, remarks
+from crossfeed.cli.render.grid import print_grid
+from crossfeed.grid import Grid
+from crossfeed.learning_curve.files import grids
+from crossfeed.learning_curve.result import LearningCurve
 from crossfeed.progress import output
 
 
 def show_comparison(table: ComparisonTable, folder: Path) -> None:
-    """Print the best of each column in bold, what has to be said beside it, and where everything was saved."""
-    console = output()
+    """Print one table for each set of windows, what has to be said beside it, and where everything was saved."""
     for name in table.sets:
-        header, *body = ([line[0], *line[2:]] for line in cells(table, name, bold=("[bold]", "[/]"), spreads=False))
-        print_table(TITLES[name], header, body)
-    for remark in remarks(table):
-        console.print(f"- {remark}", markup=False)
-    console.print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run", markup=False)
+        print_grid(grid(table, name, brief=True))
+    print_grid(Grid("", (), [], remarks(table)))
+    output().print(f"Saved in {folder}: table.csv, table.json, table.md and one file for each run", markup=False)
+
+
+def show_curve(curve: LearningCurve, folder: Path) -> None:
+    """Print errors by minutes, then who overtakes the fleet, and where everything lies."""
+    for found in grids(curve, ("crps", "rmse", "coverage90")):
+        print_grid(found)
+    output().print(f"Saved in {folder}: curve.json, curve.csv, curve.md, curve.png, curve.svg", markup=False)

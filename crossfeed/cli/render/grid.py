@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from crossfeed.grid import column_widths, significant
+from crossfeed.grid import Grid, column_widths, significant
 from crossfeed.json_file import plain
 from crossfeed.progress import console, output
 
@@ -58,6 +58,14 @@ def grid(
 def print_table(title: str, names: Sequence[str], rows: Iterable[Iterable[Any]], words: int = 1) -> None:
     """A table without a box on the standard output."""
     output().print(grid(title, names, rows, words, boxed=False))
+
+
+def print_grid(found: Grid) -> None:
+    """A result as its room tells it, best cells in bold, and what has to be said beside it."""
+    if found.rows:
+        print_table(found.title, found.columns, found.marked("[bold]", "[/]"), found.words)
+    for remark in found.remarks:
+        output().print(f"- {remark}", markup=False)
 
 
 def _cell(value: Any) -> str:
