@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import nn
 
@@ -40,10 +41,8 @@ class Recipe:
 
     build: Callable[[Features, Size, bool], Network]
     absent: str = FLAGGED
-    revin: bool = False
-    own_revin: bool = False
+    revin: Literal["option", "default", "built in", "never"] = "option"
     point: bool = False
-    takes_revin: bool = True
 
 
 def _heads(size: Size) -> int:
@@ -57,20 +56,20 @@ RECIPES: dict[str, Recipe] = {
     "tcn": Recipe(lambda f, s, _: Tcn(f, width(256, s))),
     "dlinear": Recipe(lambda f, _s, _: DLinear(f), absent=ZEROS),
     "transformer": Recipe(lambda f, s, _: Transformer(f, width(256, s), depth(6, s))),
-    "tsmixer": Recipe(lambda f, s, _: TsMixer(f, width(256, s), depth(4, s)), revin=True),
-    "tide": Recipe(lambda f, s, _: Tide(f, width(256, s)), revin=True),
-    "rssm": Recipe(lambda f, s, _: Rssm(f, width(256, s), max(32, width(64, s))), takes_revin=False),
+    "tsmixer": Recipe(lambda f, s, _: TsMixer(f, width(256, s), depth(4, s)), revin="default"),
+    "tide": Recipe(lambda f, s, _: Tide(f, width(256, s)), revin="default"),
+    "rssm": Recipe(lambda f, s, _: Rssm(f, width(256, s), max(32, width(64, s))), revin="never"),
     "patchtst": Recipe(
         lambda f, s, gaussian: PatchTst(f, width(128, s), _heads(s), depth(3, s), probabilistic=gaussian),
-        absent=ZEROS, own_revin=True, point=True,
+        absent=ZEROS, revin="built in", point=True,
     ),
     "itransformer": Recipe(
         lambda f, s, gaussian: ITransformer(f, width(128, s), _heads(s), depth(3, s), probabilistic=gaussian),
-        absent=ZEROS, own_revin=True, point=True,
+        absent=ZEROS, revin="built in", point=True,
     ),
     "mae": Recipe(lambda f, s, _: MaskedAutoencoder(f, width(256, s), depth(6, s))),
-    "simmtm": Recipe(lambda f, s, _: SimMtm(f, width(256, s), depth(6, s)), revin=True),
-    "patchformer": Recipe(lambda f, s, _: PatchFormer(f, width(256, s), depth(6, s)), revin=True),
+    "simmtm": Recipe(lambda f, s, _: SimMtm(f, width(256, s), depth(6, s)), revin="default"),
+    "patchformer": Recipe(lambda f, s, _: PatchFormer(f, width(256, s), depth(6, s)), revin="default"),
     "emit": Recipe(lambda f, s, _: EventAutoencoder(f, width(256, s), depth(6, s))),
     "mmr": Recipe(lambda f, s, _: WaveletAutoencoder(f, width(256, s), depth(6, s))),
     "lomar": Recipe(lambda f, s, _: LocalAutoencoder(f, width(256, s), depth(6, s))),
@@ -80,18 +79,18 @@ RECIPES: dict[str, Recipe] = {
 def network_forecaster(name: str, options: frozenset[str], budget: Budget, size: Size) -> NeuralForecaster:
     """A neural baseline in a size, with its options; options that would change nothing are refused."""
     recipe = RECIPES[name]
-    if "revin" in options and (recipe.revin or recipe.own_revin or not recipe.takes_revin):
-        why = "has it already" if recipe.takes_revin else "learns from its own context rows in z-space"
+    if "revin" in options and recipe.revin != "option":
+        why = "learns from its own context rows in z-space" if recipe.revin == "never" else "has it already"
         raise ConfigError(f"'{name}+revin' cannot be: {name} {why}.", remedy=f"Ask for '{name}'.")
-    if "plain" in options and not recipe.revin:
+    if "plain" in options and recipe.revin != "default":
         raise ConfigError(
-            f"'{name}+plain' cannot be: RevIN is {'a part of' if recipe.own_revin else 'not in'} {name}.",
+            f"'{name}+plain' cannot be: RevIN is {'a part of' if recipe.revin == 'built in' else 'not in'} {name}.",
             remedy=f"Ask for '{name}'.",
         )
     if "gaussian" in options and not recipe.point:
         raise ConfigError(f"'{name}+gaussian' is '{name}': it has a Gaussian head.", remedy=f"Ask for '{name}'.")
     inputs = NetworkInputs(presence=recipe.absent == FLAGGED, plan="blind" not in options)
-    instance = "revin" in options or (recipe.revin and "plain" not in options)
+    instance = "revin" in options or (recipe.revin == "default" and "plain" not in options)
 
     def build(shape: Shape) -> Network:
         network = recipe.build(Features(shape, inputs), size, "gaussian" in options)

@@ -9,6 +9,7 @@ from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
+from crossfeed.grid import plural
 from crossfeed.json_file import write_json, write_sealed
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
@@ -27,8 +28,8 @@ def prepare(folder: Path, settings: DemoSettings) -> ChapterResult:
     shared = int(target.present().sum())
     told = (
         f"source {len(source):,} rows with {int(source.present().sum())} sensors, target {len(target):,} rows with "
-        f"{shared} of them; audit: {_count(len(found.of('violation')), 'violation')}, "
-        f"{_count(len(found.of('warning')), 'warning')}"
+        f"{shared} of them; audit: {plural(len(found.of('violation')), 'violation')}, "
+        f"{plural(len(found.of('warning')), 'warning')}"
     )
     return ChapterResult(told, (SOURCE, AUDIT))
 
@@ -139,7 +140,3 @@ def opening(folder: Path) -> dict[str, Any]:
     """The result of the confirmatory opening."""
     content: dict[str, Any] = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     return content
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -41,9 +41,9 @@ def learning_curve(
         )
     asked, names = parse_minutes(minutes), _names(models)
     device = str(choose_device(device))
-    for name in names:  # who cannot take part is said before anything is trained
-        if name != FLEET:
-            contender(name, Setting(effort(budget, size, 1000), size, device, {}))
+    any_effort = Setting(effort(budget, size, 1000), size, device, {})
+    # Who cannot take part is said before anything is trained.
+    seeds_of = {name: range(seeds) if name == FLEET else contender(name, any_effort).seeds(seeds) for name in names}
     setting, left_out = _set_up(
         table, names, size, budget, windows, fleet, device, split_by, Path(out)
     )  # fmt: skip
@@ -56,7 +56,10 @@ def learning_curve(
         "horizons": entrants.judged.horizons,
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
-    plan = [CurveRun(name, one, seed) for one in amounts for name in names for seed in _seeds(name, one, seeds, device)]
+    # Nothing is learned at 0 minutes, so chance plays no part there.
+    plan = [
+        CurveRun(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))
+    ]
     found = dict(do_curve_runs(plan, setting, entrants, jobs))
     points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
     curve = LearningCurve(
@@ -126,15 +129,6 @@ def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float],
         )
     told = f"The own logs hold {spoken(logs.minutes)} beside the judged sessions"
     return known, [f"{told}; {', '.join(missing)} could not be asked." if missing else f"{told}."]
-
-
-def _seeds(name: str, minutes: float, asked: int, device: str) -> range:
-    """As many as were asked for where chance plays a part; nothing is learned at 0 minutes."""
-    if minutes == 0:
-        return range(1)
-    if name == FLEET:
-        return range(asked)
-    return range(len(contender(name, Setting(effort("quick", "tiny", 1000), "tiny", device, {})).seeds(asked)))
 
 
 def _point(name: str, asked: float, minutes: float, found: Mapping[CurveRun, Result]) -> CurvePoint:

@@ -1,7 +1,7 @@
 """Small diagrams as data, before anyone decides how they are drawn."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -125,6 +125,14 @@ class Dots:
     reference: float | None = None
     # Values beyond these limits are drawn at the edge with an arrow, so that one row cannot squeeze all others.
     limits: tuple[float, float] | None = None
+
+    @classmethod
+    def of_one(
+        cls, title: str, x_label: str, name: str, dots: Mapping[str, Dot], colour: int = 0, *,
+        reference: float | None = None, limits: tuple[float, float] | None = None,
+    ) -> "Dots":  # fmt: skip
+        """One series, given by row."""
+        return cls(title, x_label, tuple(dots), ((name, colour, tuple(dots.values())),), reference, limits)
 
     def x_range(self) -> tuple[float, float]:
         shown: list[Number] = [self.reference] if self.reference is not None else []

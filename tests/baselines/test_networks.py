@@ -22,7 +22,7 @@ def network(name: str, shape: Shape, *options: str) -> Network:
     inputs = NetworkInputs(presence=recipe.absent == FLAGGED, plan="blind" not in options)
     torch.manual_seed(0)
     built = recipe.build(Features(shape, inputs), "tiny", "gaussian" in options)
-    return InstanceNormalised(built) if recipe.revin or "revin" in options else built
+    return InstanceNormalised(built) if recipe.revin == "default" or "revin" in options else built
 
 
 def some(windows: WindowSet, count: int = 12) -> WindowBatch:
@@ -100,7 +100,7 @@ def test_what_lies_under_an_absent_entry_is_never_read(name: str, gappy: WindowS
     assert model(batch).mean.isfinite().all()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if RECIPES[name].revin or RECIPES[name].own_revin])
+@pytest.mark.parametrize("name", [name for name in NAMES if RECIPES[name].revin in ("default", "built in")])
 def test_revin_carries_a_level_shift_through(name: str, parts: dict[str, WindowSet], shape: Shape) -> None:
     batch = some(parts["train"])
     model = network(name, shape).eval()

@@ -19,7 +19,7 @@ from crossfeed.reporting.drawing import (
     shortened,
     without_common_start,
 )
-from crossfeed.reporting.figure_files import figure_file
+from crossfeed.reporting.drawn_figures import figure_file
 from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Panel
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)

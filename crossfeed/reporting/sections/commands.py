@@ -30,21 +30,16 @@ def sections(found: Artefacts) -> list[Section]:
 
 
 def _figure(use: CommandUse) -> Figure:
+    plans = {name: Dot.of(plan.rmse_ratio) for name, plan in use.plans.items()}
+    channels = {name: Dot.of(ratio) for name, ratio in use.shuffled_by_channel.items()}
     panels = [
-        Dots(
-            "All channels together", "RMSE under the false plan / true plan", tuple(use.plans),
-            (("ratio", 0, tuple(Dot.of(plan.rmse_ratio) for plan in use.plans.values())),),
-            reference=1.0, limits=(0.5, 4.0),
+        Dots.of_one(title, label, "ratio", dots, reference=1.0, limits=(0.5, 4.0))
+        for title, label, dots in (
+            ("All channels together", "RMSE under the false plan / true plan", plans),
+            ("Shuffled plan, channel by channel", "RMSE ratio", channels),
         )
-    ]  # fmt: skip
-    channels = use.shuffled_by_channel
-    if channels:
-        panels.append(
-            Dots(
-                "Shuffled plan, channel by channel", "RMSE ratio", tuple(channels),
-                (("ratio", 0, tuple(map(Dot.of, channels.values()))),), reference=1.0, limits=(0.5, 4.0),
-            )
-        )  # fmt: skip
+        if dots
+    ]
     caption = "Dots right of the dotted line: the plan matters. 95 % intervals over runs."
     return Figure("command-use", caption, tuple(panels))
 
@@ -65,10 +60,9 @@ def _table(use: CommandUse) -> ReportTable:
 
 def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
     rows = {name: row for name, row in content.items() if isinstance(row, Mapping) and "effect_r2" in row}
-    panel = Dots(
-        f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", tuple(rows),
-        (("effect", 0, tuple(Dot.of(Interval(**row["effect_r2"])) for row in rows.values())),),
-        reference=0.0, limits=(-1.0, 1.0),
+    panel = Dots.of_one(
+        f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", "effect",
+        {name: Dot.of(Interval(**row["effect_r2"])) for name, row in rows.items()}, reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
     listed = tuple(
         {

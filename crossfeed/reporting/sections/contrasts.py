@@ -71,10 +71,9 @@ def _contrast(name: str, lines: list[ContrastLine]) -> list[Block]:
 
 
 def _figure(name: str, lines: list[ContrastLine]) -> Figure:
-    dots = tuple(Dot(line.difference, line.low, line.high) for line in lines[1:])
-    panel = Dots(
-        f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)",
-        tuple(line.arm for line in lines[1:]), (("difference", 0, dots),), reference=0.0,
+    panel = Dots.of_one(
+        f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)", "difference",
+        {line.arm: Dot(line.difference, line.low, line.high) for line in lines[1:]}, reference=0.0,
     )  # fmt: skip
     return Figure(f"contrast-{name}", "Mean paired difference with its 95 % bootstrap interval over seeds.", (panel,))
 

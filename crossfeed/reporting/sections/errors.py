@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from crossfeed.evaluation.records import ChannelScores
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.grid import plural
@@ -131,19 +130,18 @@ def _horizons(known: Mapping[str, ModelResult]) -> Figure:
 
 def _channels_figure(known: ModelResult) -> Figure:
     channels = known.evaluation.by_channel[known.name]
-    rows = {channel: row for channel, row in channels.items() if row.metrics.get("skill_rmse") is not None}
+    rows = {f"{name} [{row.unit}]": row for name, row in channels.items() if row.metrics.get("skill_rmse") is not None}
 
-    def dot(row: ChannelScores, key: str) -> Dot:
-        return Dot.of(row.intervals.get(key) or Interval(row.metrics.get(key)))
+    def dots(key: str) -> dict[str, Dot]:
+        return {name: Dot.of(row.intervals.get(key) or Interval(row.metrics.get(key))) for name, row in rows.items()}
 
-    names = tuple(f"{channel} [{row.unit}]" for channel, row in rows.items())
-    skill = Dots(
-        "Skill against the last value", "1 − RMSE / RMSE of persistence", names,
-        (("skill", 0, tuple(dot(row, "skill_rmse") for row in rows.values())),), reference=0.0, limits=(-1.0, 1.0),
+    skill = Dots.of_one(
+        "Skill against the last value", "1 − RMSE / RMSE of persistence", "skill", dots("skill_rmse"),
+        reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
-    coverage = Dots(
-        "Share inside the 90 % interval", "share (0.9 is right)", names,
-        (("coverage", 1, tuple(dot(row, "coverage90") for row in rows.values())),), reference=0.9, limits=(0.0, 1.02),
+    coverage = Dots.of_one(
+        "Share inside the 90 % interval", "share (0.9 is right)", "coverage", dots("coverage90"), 1,
+        reference=0.9, limits=(0.0, 1.02),
     )  # fmt: skip
     caption = (
         "Each channel with its 95 % interval over runs: right of the dotted line is better than the last value; "

@@ -65,11 +65,9 @@ def _blocks(rows: list[dict[str, Any]], gate: dict[str, Any]) -> list[Block]:
     )  # fmt: skip
     blocks: list[Block] = []
     if measured:
-        panel = Dots(
-            f"Rank of the {gated} latents at the end", "share of the width",
-            tuple(str(row["run"]) for row in measured),
-            (("run", 0, tuple(Dot(row[f"{gated}_rank"]) for row in measured)),),
-            reference=float(gate["rank_floor"]),
+        panel = Dots.of_one(
+            f"Rank of the {gated} latents at the end", "share of the width", "run",
+            {str(row["run"]): Dot(row[f"{gated}_rank"]) for row in measured}, reference=float(gate["rank_floor"]),
         )  # fmt: skip
         caption = (
             "Rank after fine-tuning: left of the dotted line is collapsed. A run may be out for what happened in "
