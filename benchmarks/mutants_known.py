@@ -116,7 +116,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fleet/describe.py": ("fleet/test_compare.py",),
     "fleet/features.py": ("fleet/test_compare.py",),
     "ingest/align.py": ("ingest/test_table.py", "evaluation/test_model_evaluation.py"),
-    "learning_curve/entrants.py": ("learning_curve/test_effort.py", "learning_curve/test_curve.py"),
+    "learning_curve/runner.py": ("learning_curve/test_effort.py", "learning_curve/test_curve.py"),
     "learning_curve/judged_windows.py": ("learning_curve/test_by_session.py", "learning_curve/test_own_logs.py"),
     "learning_curve/minutes.py": ("learning_curve/test_crossings.py", "learning_curve/test_own_logs.py"),
     "live/frame.py": ("live/test_frame.py", "live/test_row_maker.py"),

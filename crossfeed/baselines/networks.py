@@ -15,11 +15,9 @@ from crossfeed.baselines.itransformer import ITransformer
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.patchtst import PatchTst
-from crossfeed.baselines.reconstruction.emit import EventAutoencoder
-from crossfeed.baselines.reconstruction.lomar import LocalAutoencoder
-from crossfeed.baselines.reconstruction.mae import MaskedAutoencoder
 from crossfeed.baselines.reconstruction.mmr import WaveletAutoencoder
 from crossfeed.baselines.reconstruction.patchformer import PatchFormer
+from crossfeed.baselines.reconstruction.rows import EventAutoencoder, LocalAutoencoder, MaskedAutoencoder
 from crossfeed.baselines.reconstruction.simmtm import SimMtm
 from crossfeed.baselines.rssm import Rssm
 from crossfeed.baselines.tide import Tide

@@ -63,13 +63,13 @@ def make_tables(folder: Path, settings: DemoSettings) -> tuple[Table, Table]:
     else:
         assert settings.logs is not None
         how = DIVISIONS[settings.data]
-        source, target = in_two(ingest(log_format_named(settings.data), settings.logs, period=how.period), how)
+        source, target = divide_runs(ingest(log_format_named(settings.data), settings.logs, period=how.period), how)
     source.write(folder / SOURCE)
     target.write(folder / TARGET)
     return source, target
 
 
-def in_two(table: Table, how: Division) -> tuple[Table, Table]:
+def divide_runs(table: Table, how: Division) -> tuple[Table, Table]:
     """Earlier runs for the source; later ones, without the hidden sensors, as a machine of another name."""
     runs = sorted({group.run for group in table.groups})
     if len(runs) < FEWEST_RUNS:

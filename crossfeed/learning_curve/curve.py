@@ -13,11 +13,11 @@ from crossfeed.errors import ConfigError, TableError
 from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.crossings import Crossing, crossing
-from crossfeed.learning_curve.entrants import TEST, CurveSetting, Entrants, effort
 from crossfeed.learning_curve.fleet import open_fleet
 from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes, spoken
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
 from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
+from crossfeed.learning_curve.runner import TEST, CurveRunner, CurveSetting, effort
 from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
@@ -47,27 +47,27 @@ def learning_curve(
     setting, left_out = _set_up(
         table, names, size, budget, windows, fleet, device, split_by, Path(out)
     )  # fmt: skip
-    entrants = Entrants(setting)
+    runner = CurveRunner(setting)
     amounts, notes = _amounts(asked, setting.logs)
     identity = {
         "table": table.fingerprint(), "sensors": setting.logs.table.shown(), "size": size, "budget": budget,
-        "split_by": split_by, "judged": {name: len(ends) for name, ends in entrants.judged.ends.items()},
-        "space": entrants.judged.space.hash(), "context": entrants.judged.context,
-        "horizons": entrants.judged.horizons,
+        "split_by": split_by, "judged": {name: len(ends) for name, ends in runner.judged.ends.items()},
+        "space": runner.judged.space.hash(), "context": runner.judged.context,
+        "horizons": runner.judged.horizons,
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     # Nothing is learned at 0 minutes, so chance plays no part there.
     plan = [
         CurveRun(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))
     ]
-    found = dict(do_curve_runs(plan, setting, entrants, jobs))
+    found = dict(do_curve_runs(plan, runner, jobs))
     points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
     curve = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
-        windows=len(entrants.judged), sessions=len(entrants.judged.ends), size=size, budget=budget,
+        windows=len(runner.judged), sessions=len(runner.judged.ends), size=size, budget=budget,
         sensors=setting.logs.table.shown(), points=points, crossings=(),
         notes=(
-            *_meaning(setting, entrants), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
+            *_meaning(runner), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
         ),
     )  # fmt: skip
     curve = replace(curve, crossings=_crossings(curve))
@@ -158,9 +158,9 @@ def _crossings(curve: LearningCurve) -> tuple[Crossing, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _meaning(setting: CurveSetting, entrants: Entrants) -> list[str]:
+def _meaning(runner: CurveRunner) -> list[str]:
     """Without these sentences the numbers mean little."""
-    judged = entrants.judged
+    judged, setting = runner.judged, runner.setting
     return [
         f"Everybody is judged on the same {plural(len(judged), 'window')} of {plural(len(judged.ends), 'session')} "
         "that nobody learns from, over all horizons, in standard deviations of all own logs.",

@@ -1,7 +1,6 @@
 """The learning curve as a figure: the error, and the share inside the 90 % intervals, over minutes of own logs."""
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from crossfeed.learning_curve.result import METRICS, LearningCurve
@@ -16,8 +15,9 @@ _CLOSEST = 0.12  # decades between two ticks that both have room for a word
 _HIGHEST = 4.0  # times the largest error of the best: what is above is cut off, and said
 
 
-def positions(minutes: Sequence[float]) -> dict[float, float]:
+def positions(curve: LearningCurve) -> dict[float, float]:
     """Where each number of minutes stands: over its logarithm, and 0 half a decade before the first of the others."""
+    minutes = [point.minutes for point in curve.points]
     above = [math.log10(one) for one in minutes if one > 0]
     zero = min(above, default=0.0) - 0.5
     return {one: math.log10(one) if one > 0 else zero for one in minutes}
@@ -26,7 +26,7 @@ def positions(minutes: Sequence[float]) -> dict[float, float]:
 def ticks(curve: LearningCurve) -> tuple[tuple[float, str], ...]:
     """Each number of minutes at its position; `all` makes room where it would stand upon its neighbour."""
     minutes = {point.label: point.minutes for point in curve.points}
-    position = positions(list(minutes.values()))
+    position = positions(curve)
     found: list[tuple[float, str]] = []
     for label, one in sorted(minutes.items(), key=lambda item: item[1]):
         if found and position[one] - found[-1][0] < _CLOSEST:
@@ -69,7 +69,7 @@ def draw(curve: LearningCurve, metric: str) -> "Figure":
 
 def _line(axes: Any, curve: LearningCurve, model: str, metric: str, number: int) -> list[float]:
     points = [point for point in curve.points if point.model == model and point.mean.get(metric) is not None]
-    position = positions([point.minutes for point in curve.points])
+    position = positions(curve)
     values = [float(point.mean[metric] or 0.0) for point in points]
     spreads = [point.spread.get(metric) or 0.0 for point in points]
     first = model == FLEET
@@ -82,7 +82,7 @@ def _line(axes: Any, curve: LearningCurve, model: str, metric: str, number: int)
 
 
 def _crossings(axes: Any, curve: LearningCurve) -> None:
-    position = positions([point.minutes for point in curve.points])
+    position = positions(curve)
     for one in curve.crossings:
         if one.about is not None and one.after is not None:
             number = curve.models.index(one.model)

@@ -1,4 +1,4 @@
-"""The model of many machines as one of the entrants: as it came, or after it has learned on."""
+"""The model of many machines as one of the contenders: as it came, or after it has learned on."""
 
 import time
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def open_fleet(path: Path | str, device: str) -> OpenedModel:
 
 
 @dataclass(frozen=True)
-class FleetEntrant:
+class FleetContender:
     """The fleet before this machine; `schema` is how it reads the table as it came.
 
     Once it has learned on it reads further commands as well; the judged windows hold those too.

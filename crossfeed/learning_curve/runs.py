@@ -8,8 +8,8 @@ from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
 from crossfeed.baselines.results import Result
 from crossfeed.baselines.runs import do_all
-from crossfeed.learning_curve.entrants import CurveSetting, Entrants
 from crossfeed.learning_curve.minutes import spoken
+from crossfeed.learning_curve.runner import CurveRunner
 from crossfeed.model.locate import FLEET
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
@@ -29,16 +29,14 @@ class CurveRun:
         return 1.0 if self.model in FLOORS or not self.minutes else 20.0 if slow else 5.0
 
 
-def do_curve_runs(
-    plan: Sequence[CurveRun], setting: CurveSetting, entrants: Entrants, jobs: int
-) -> Iterator[tuple[CurveRun, Result]]:
+def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, jobs: int) -> Iterator[tuple[CurveRun, Result]]:
     """Bring every run to its end, in the order in which they end, under one bar."""
     say, quiet = console(), is_quiet()
-    tasks, prepare = [(run,) for run in plan], partial(Entrants, setting)
+    tasks, prepare = [(run,) for run in plan], partial(CurveRunner, runner.setting)
     with progress("Learning curve", sum(run.effort for run in plan)) as bar:
         be_quiet()  # the bars of single runs would cross this one
         try:
-            results = do_all(_do_run, tasks, entrants, jobs, prepare, lambda run: run.effort)
+            results = do_all(_do_run, tasks, runner, jobs, prepare, lambda run: run.effort)
             for number, (run, result) in enumerate(results, start=1):
                 told = f"{run.model}, {spoken(run.minutes)}, seed {run.seed}: {result.in_words('crps')}"
                 bar.advance(run.effort, told)
@@ -49,5 +47,5 @@ def do_curve_runs(
             be_quiet(quiet)
 
 
-def _do_run(entrants: Entrants, run: CurveRun) -> tuple[CurveRun, Result]:
-    return run, entrants.run(run.model, run.minutes, run.seed)
+def _do_run(runner: CurveRunner, run: CurveRun) -> tuple[CurveRun, Result]:
+    return run, runner.run(run.model, run.minutes, run.seed)

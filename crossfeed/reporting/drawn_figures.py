@@ -20,7 +20,7 @@ from crossfeed.reporting.blocks import Document, Figure
 from crossfeed.reporting.drawing import Drawing, panel_drawer, prepare_to_draw
 
 # Below this many drawings a second process would cost more than it saves.
-FEW = 12
+FEW_DRAWINGS = 12
 _DOTS_PER_INCH = 144
 _LEGEND_COLUMNS, _LEGEND_ROW = 4, 0.25
 _COMPRESSION = 3  # half the time of the usual 6 for files that are a fifth larger
@@ -56,7 +56,7 @@ def draw_figures(document: Document, with_files: bool = False) -> dict[str, Draw
     orders += [FigureOrder(figure, False) for section in document.sections for figure in section.hidden_figures()]
     # The largest first, so that nobody begins with one when all others are done.
     orders.sort(key=lambda order: order.drawings, reverse=True)
-    few = sum(order.drawings for order in orders) < FEW
+    few = sum(order.drawings for order in orders) < FEW_DRAWINGS
     prepare_to_draw()
     with (
         each_taken_once(orders) as left,

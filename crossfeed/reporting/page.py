@@ -25,7 +25,7 @@ from crossfeed.reporting.numbers import LIGHTS, interval_parts, number, share, w
 from crossfeed.training.measure import WEAK_COMMAND_USE
 
 # Texts longer than this may wrap, but not into a column of single words.
-LONG = 36
+LONG_TEXT = 36
 
 
 def page(document: Document, drawings: Drawings | None = None) -> str:
@@ -92,7 +92,7 @@ def _cells(grid: ReportTable, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         cells.append(
             {
                 "text": text,
-                "css_class": f"{css_class} long" if column.format == "text" and len(text) > LONG else css_class,
+                "css_class": f"{css_class} long" if column.format == "text" and len(text) > LONG_TEXT else css_class,
                 "best": best is not None and estimate(value) == best,
                 "full": str(value) if column.format == "hash" and value else "",
             }

@@ -45,7 +45,7 @@ PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
     reproduce.sections,
 )  # fmt: skip
 
-_AT_ONCE = 4  # files on their way to the disk
+_FILES_AT_ONCE = 4  # files on their way to the disk
 SIMULATED = (
     "The machines of this report are simulated: a physics model wrote their logs in the formats of two public data "
     "sets, whose names they bear (thws, joanneum). It shows how the work goes; about the real machines it says nothing."
@@ -53,7 +53,7 @@ SIMULATED = (
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenReport:
     """What a report consists of on disk, and its verdict in one sentence."""
 
     report: Path
@@ -63,7 +63,7 @@ class Written:
     answer: str
 
 
-def write_report(found: Artefacts, out: Path | str | None = None) -> Written:
+def write_report(found: Artefacts, out: Path | str | None = None) -> WrittenReport:
     """Report on what was gathered about a study or a run; `out` is `report` in its folder by default."""
     document = compose(found)
     out_folder = Path(out) if out is not None else found.folder / "report"
@@ -73,7 +73,7 @@ def write_report(found: Artefacts, out: Path | str | None = None) -> Written:
         temporary.write_text(page(document, drawings), encoding="utf-8")
     tables, figures = _write_files(document, drawings, out_folder)
     anchors = tuple(section.anchor for section in document.sections)
-    return Written(report, tables, figures, anchors, document.verdict.answer)
+    return WrittenReport(report, tables, figures, anchors, document.verdict.answer)
 
 
 def compose(found: Artefacts) -> Document:
@@ -121,7 +121,7 @@ def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[
         folder / "figures" / f"{_file_name(figure.name)}.png": partial(_write_picture, drawings[figure.name])
         for figure in figures
     }
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
         list(pool.map(lambda file: file[1](file[0]), [*tables.items(), *drawn.items()]))
     return tuple(tables), tuple(drawn)
 

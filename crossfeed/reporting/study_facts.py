@@ -1,17 +1,17 @@
 """A study as plain data: protocol, runs, ranking, lock, ledger, openings. Rows of the vault are not touched."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crossfeed.adaptation.result import AdaptationResult
+from crossfeed.atomic import file_hash
 from crossfeed.configuration import parse
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
@@ -131,21 +131,13 @@ def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:
         if entry.kind != "opening result":
             continue
         path = folder / "results" / entry.content["file"]
-        try:
-            raw = path.read_bytes()
-            content = json.loads(raw)
-        except (OSError, ValueError) as error:
-            raise StorageError(
-                f"The result {path} cannot be read: {error}.",
-                expected="the file the ledger recorded",
-                remedy="Restore it from a copy; crossfeed study verify lists everything that changed.",
-            ) from error
+        content = read_sealed(path, "Restore it from a copy; crossfeed study verify lists everything that changed.")
         found.append(
             OpeningFacts(
                 purpose=entry.content["purpose"],
                 time=entry.time,
                 file=path.name,
-                unchanged=hashlib.sha256(raw).hexdigest() == entry.content["sha256"],
+                unchanged=file_hash(path) == entry.content["sha256"],
                 models=runs.get(entry.content["opening"], []),
                 result=Evaluation.from_dict(content, str(path)),
                 adaptation=AdaptationResult.from_dict(content.get("adaptation") or {}),

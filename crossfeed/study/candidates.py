@@ -9,7 +9,7 @@ import yaml
 
 from crossfeed.configuration import leaves, load_yaml, override
 from crossfeed.errors import ConfigError
-from crossfeed.study.paper_candidates import the_twenty
+from crossfeed.study.paper_candidates import paper_candidates
 from crossfeed.study.record.rules import rules_of
 from crossfeed.training.run_config import RunConfig
 
@@ -19,7 +19,7 @@ _LISTS = Path(str(files("crossfeed.study")))
 def candidates_of(protocol: str, base: RunConfig) -> dict[str, RunConfig]:
     """Who is searched under a protocol: the paper's twenty, or the list of this package."""
     rules_of(protocol)
-    return the_twenty(base) if protocol == "paper" else from_yaml(_LISTS / f"{protocol}_candidates.yaml", base)
+    return paper_candidates(base) if protocol == "paper" else from_yaml(_LISTS / f"{protocol}_candidates.yaml", base)
 
 
 def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:
@@ -36,7 +36,7 @@ def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:
     }
 
 
-def some(every: Mapping[str, RunConfig], only: Sequence[str] | None = None) -> dict[str, RunConfig]:
+def candidates_named(every: Mapping[str, RunConfig], only: Sequence[str] | None = None) -> dict[str, RunConfig]:
     """Some of these candidates, by name; all of them where nothing is named."""
     unknown = sorted(set(only or ()) - every.keys())
     if unknown:

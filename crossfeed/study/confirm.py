@@ -44,7 +44,7 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     configs = {run.candidate: RunConfig.model_validate(run.config) for run in store.runs() if run.stage == "search"}
     found = Confirmation(among, {seeds: leader_at(discovery, among, seeds, by)}, by)
     while (seeds < enough or not found.stable) and seeds < most_seeds:
-        growing = among if len(found.leaders) == 1 else _front(pool(store), among, by)
+        growing = among if len(found.leaders) == 1 else _leading(pool(store), among, by)
         plan(store, {name: configs[name] for name in growing}, [seeds], "confirm")
         search(store, engine)
         seeds += 1
@@ -53,6 +53,6 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     return found
 
 
-def _front(runs: Sequence[RunOutcome], among: Sequence[str], by: Score) -> tuple[str, ...]:
+def _leading(runs: Sequence[RunOutcome], among: Sequence[str], by: Score) -> tuple[str, ...]:
     own = [run for run in runs if run.candidate in among]
     return tuple(line.candidate for line in rank(own, by))[:LEADERS]

@@ -66,7 +66,7 @@ class LocalEngine:
                     else:
                         raise CrossfeedError(
                             f"Run '{attempt.run}' ended with code {code} and without an outcome: "
-                            f"{_last_words(folder, attempt.run)}",
+                            f"{_end_of_log(folder, attempt.run)}",
                             remedy=f"Mend the cause and search again; its log is {_log(folder, attempt.run)}.",
                         )
         finally:
@@ -129,7 +129,7 @@ def _log(folder: Path, name: str) -> Path:
     return folder / "logs" / f"{name}.txt"
 
 
-def _last_words(folder: Path, name: str) -> str:
+def _end_of_log(folder: Path, name: str) -> str:
     lines = _log(folder, name).read_text(encoding="utf-8", errors="replace").splitlines()
     return "\n".join(lines[-3:]) or "it said nothing."
 

@@ -23,16 +23,16 @@ def halve(
 ) -> None:
     """Run all rungs; killed at any moment, the same call goes on. The ledger holds the rule before its first run."""
     rule = {"candidates": list(candidates), "seeds": seeds, "fewest": fewest, "score": by}
-    _state(store, rule)
+    _record_rule(store, rule)
     among = list(candidates)
     for seed in range(seeds):
         plan(store, {name: candidates[name] for name in among}, [seed], "search")
         search(store, engine)
         last = seed == seeds - 1
-        among = _rung(store, among, seed + 1, by, len(among) if last else max(fewest, (len(among) + 1) // 2))
+        among = _decide_rung(store, among, seed + 1, by, len(among) if last else max(fewest, (len(among) + 1) // 2))
 
 
-def refuse_mixture(store: Store) -> None:
+def refuse_plain_search(store: Store) -> None:
     """A plain search after halving would give dropped candidates seeds that nobody compares them by."""
     if store.entries("halving"):
         raise ConfigError(
@@ -42,7 +42,7 @@ def refuse_mixture(store: Store) -> None:
         )
 
 
-def _state(store: Store, rule: dict[str, Any]) -> None:
+def _record_rule(store: Store, rule: dict[str, Any]) -> None:
     """Write the rule down before the first run, or find it as it was written."""
     stated = [entry.content for entry in store.entries("halving")]
     if stated and stated[0] != rule:
@@ -60,7 +60,7 @@ def _state(store: Store, rule: dict[str, Any]) -> None:
         store.record("halving", rule)
 
 
-def _rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) -> list[str]:
+def _decide_rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) -> list[str]:
     """Who goes on; decided once, when all runs of the rung have their outcome."""
     for rung in store.entries("rung"):
         if rung.content["seeds"] == seeds:

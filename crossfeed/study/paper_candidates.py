@@ -60,7 +60,7 @@ SIZES = {
 }
 
 
-def the_twenty(base: RunConfig) -> dict[str, RunConfig]:
+def paper_candidates(base: RunConfig) -> dict[str, RunConfig]:
     """All of them, as variants of a configuration that has the paper's network."""
     sizes = {name: _resized(base, *factors) for name, factors in SIZES.items()}
     return {

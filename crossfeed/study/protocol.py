@@ -43,8 +43,8 @@ def init(
     tables = [Table.read(path) for path in sources]
     _check_names([*sources, *targets])
     sealed_tables = [Table.read(path) for path in targets]
-    _check_rule(name, dict(zip([*sources, *targets], [*tables, *sealed_tables], strict=True)))
-    _check_apart(tables, sealed_tables)
+    _check_ingest_rule(name, dict(zip([*sources, *targets], [*tables, *sealed_tables], strict=True)))
+    _check_other_machines(tables, sealed_tables)
     _check_shared(tables[0], bool(targets), shared)
     data = prepare(tables, config, torch.device("cpu"))
     for path in sources:
@@ -72,7 +72,7 @@ def init(
                 for path, table in zip(sources, tables, strict=True)
             ],
             "vault": sealed,
-            "shared_sensors": _common(sealed) if sealed else list(shared) or _of_the_drives(tables[0]),
+            "shared_sensors": _shared_by_all(sealed) if sealed else list(shared) or _drive_sensors(tables[0]),
             "targets_kept_outside": keep_targets,
             **data_facts(data),
         }
@@ -101,7 +101,7 @@ def _check_names(paths: Sequence[Path]) -> None:
         raise ConfigError(f"Several tables are named {', '.join(doubled)}.", remedy="Rename them and init again.")
 
 
-def _check_rule(name: str, tables: Mapping[Path, Table]) -> None:
+def _check_ingest_rule(name: str, tables: Mapping[Path, Table]) -> None:
     """A protocol that asks for a rule of ingest takes no table made by another one."""
     wanted = rules_of(name).ingest_rule
     found = {path: table.manifest.get("rules", {}).get("rule", "unknown") for path, table in tables.items()}
@@ -114,7 +114,7 @@ def _check_rule(name: str, tables: Mapping[Path, Table]) -> None:
         )
 
 
-def _check_apart(sources: Sequence[Table], targets: Sequence[Table]) -> None:
+def _check_other_machines(sources: Sequence[Table], targets: Sequence[Table]) -> None:
     """A sealed machine must not be known from the sources."""
     known = {machine for table in sources for machine in table.machines()}
     for target in targets:
@@ -141,7 +141,7 @@ def _check_shared(source: Table, has_target: bool, shared: Sequence[str]) -> Non
             f"The shared sensors {', '.join(unknown or shared)} cannot be used.",
             expected="with a target none: it shows what it has" if has_target else "names of the source's sensors",
         )
-    if not has_target and not shared and len(_of_the_drives(source)) in (0, len(source.schema.sensors)):
+    if not has_target and not shared and len(_drive_sensors(source)) in (0, len(source.schema.sensors)):
         raise ConfigError(
             "Without a target it is not known which sensors another machine would have.",
             expected=f"some of {', '.join(source.schema.sensor_names)}",
@@ -149,11 +149,11 @@ def _check_shared(source: Table, has_target: bool, shared: Sequence[str]) -> Non
         )
 
 
-def _common(sealed: Sequence[dict[str, Any]]) -> list[str]:
+def _shared_by_all(sealed: Sequence[dict[str, Any]]) -> list[str]:
     """Sensors that every sealed machine has: a fact of its schema, known before any of its rows is read."""
     return [n for n in sealed[0]["shared_sensors"] if all(n in table["shared_sensors"] for table in sealed)]
 
 
-def _of_the_drives(source: Table) -> list[str]:
+def _drive_sensors(source: Table) -> list[str]:
     """What every drive reports, and all that the paper's second machine has: currents, torques and powers."""
     return [sensor.name for sensor in source.schema.sensors if sensor.quantity in ("current", "torque", "power")]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
-from crossfeed.study.candidates import candidates_of, from_yaml, some
+from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
 from crossfeed.study.confirm import FINALISTS, confirm
 from crossfeed.study.contrast import ContrastLine, contrasts
 from crossfeed.study.declare import declare
 from crossfeed.study.engines import Engine, LocalEngine
-from crossfeed.study.halving import halve, refuse_mixture
+from crossfeed.study.halving import halve, refuse_plain_search
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock
 from crossfeed.study.opening import release, unseal
@@ -62,16 +62,8 @@ class Study:
         Without targets it is a study of the source alone; `shared` then names the sensors a target would have.
         """
         config = override(preset(protocol, cast(Size, size)), settings or {})
-        init(
-            Path(folder),
-            [Path(path) for path in sources],
-            [Path(path) for path in targets],
-            protocol,
-            config,
-            minimum_seeds,
-            keep_targets,
-            shared,
-        )
+        learned_on, judged_on = ([Path(path) for path in paths] for paths in (sources, targets))
+        init(Path(folder), learned_on, judged_on, protocol, config, minimum_seeds, keep_targets, shared)
         return cls(folder)
 
     @classmethod
@@ -92,11 +84,11 @@ class Study:
         """The candidates of the protocol or of a user's file, all or some by name."""
         config = self.config
         every = candidates_of(self.protocol["name"], config) if file is None else from_yaml(file, config)
-        return some(every, only)
+        return candidates_named(every, only)
 
     def plan(self, candidates: Mapping[str, RunConfig] | None = None, seeds: int = 4) -> int:
         """Put candidates on the list, by default all of the protocol; gives the number of new runs."""
-        refuse_mixture(self.store)
+        refuse_plain_search(self.store)
         chosen = self.candidates() if candidates is None else candidates
         return plan(self.store, chosen, range(seeds), "search")
 

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.networks import RECIPES
-from crossfeed.baselines.reconstruction.emit import event_score
-from crossfeed.baselines.reconstruction.lomar import LocalAutoencoder
-from crossfeed.baselines.reconstruction.mae import MaskedAutoencoder
 from crossfeed.baselines.reconstruction.mmr import complete, haar, inverse_haar
 from crossfeed.baselines.reconstruction.pretext import PretextNetwork, hidden_steps, hide
+from crossfeed.baselines.reconstruction.rows import LocalAutoencoder, MaskedAutoencoder, event_score
 from crossfeed.baselines.reconstruction.simmtm import geometric_runs
 from crossfeed.windows.windows import WindowSet
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crossfeed.demo.settings import DemoSettings
-from crossfeed.demo.tables import DIVISIONS, Division, in_two, make_tables
+from crossfeed.demo.tables import DIVISIONS, Division, divide_runs, make_tables
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
 from tests.training.conftest import toy_table
@@ -21,7 +21,7 @@ def _runs(count: int) -> Table:
 
 
 def test_later_runs_become_a_machine_of_another_name_with_fewer_sensors() -> None:
-    source, target = in_two(_runs(9), HIDE)
+    source, target = divide_runs(_runs(9), HIDE)
     assert source.machines() == ("toy",)
     assert target.machines() == ("toy_reduced",)
     assert max(group.run for group in source.groups) < min(group.run for group in target.groups)
@@ -33,7 +33,7 @@ def test_later_runs_become_a_machine_of_another_name_with_fewer_sensors() -> Non
 
 def test_too_few_runs_are_refused() -> None:
     with pytest.raises(TableError, match="3 runs"):
-        in_two(_runs(3), HIDE)
+        divide_runs(_runs(3), HIDE)
 
 
 def test_unknown_data_are_refused_in_words(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.curve import learning_curve
-from crossfeed.learning_curve.entrants import effort
-from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetEntrant
+from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetContender
 from crossfeed.learning_curve.result import LearningCurve
+from crossfeed.learning_curve.runner import effort
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel
 from tests.learning_curve.conftest import own_table
@@ -36,7 +36,7 @@ def run(table: Table, out: Path, fleet: Path, **more: Any) -> LearningCurve:
 def drawn(own: Table, fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LearningCurve, Path]:
     out = tmp_path_factory.mktemp("curve") / "curve"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crossfeed.learning_curve.entrants.MOST_EPOCHS", 8)
+        patch.setattr("crossfeed.learning_curve.runner.MOST_EPOCHS", 8)
         return run(own, out, fleet), out
 
 
@@ -119,7 +119,7 @@ def test_a_finished_run_is_never_run_twice(
     fitted: list[int] = []
     fit = RidgeForecaster.fit
     monkeypatch.setattr(RidgeForecaster, "fit", lambda self, *given: (fitted.append(1), fit(self, *given))[1])
-    monkeypatch.setattr(FleetEntrant, "learned_on", lambda *_: pytest.fail("the fleet learned a second time"))
+    monkeypatch.setattr(FleetContender, "learned_on", lambda *_: pytest.fail("the fleet learned a second time"))
     (out / "runs" / "3-minutes" / "runs" / "ridge-seed0.json").unlink()
     again = run(own, out, fleet)
     assert len(fitted) == 1
@@ -216,6 +216,6 @@ def test_the_command_prints_the_curve_and_its_json(own: Table, fleet: Path, tmp_
     words += ["--size", "tiny", "--windows", "30", "--fleet", str(fleet), "--out", str(tmp_path / "curve")]
     told = CliRunner().invoke(app, words, catch_exceptions=False)
     assert told.exit_code == 0
-    assert "CRPS after so many minutes of own logs" in told.stdout
+    assert "CRPS on mine after so many minutes of own logs" in told.stdout
     document = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
     assert json.loads(document.stdout)["machine"] == "mine"

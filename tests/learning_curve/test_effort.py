@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossfeed.learning_curve.entrants import effort
+from crossfeed.learning_curve.runner import effort
 
 # Epochs, those of a pretext stage, windows in a batch, patience.
 LONG = {

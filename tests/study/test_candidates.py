@@ -7,8 +7,8 @@ import pytest
 from crossfeed.configuration import differences, override
 from crossfeed.errors import ConfigError
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.study.candidates import candidates_of, from_yaml, some
-from crossfeed.study.paper_candidates import the_twenty
+from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
+from crossfeed.study.paper_candidates import paper_candidates
 from crossfeed.study.record.rules import rules_of
 from crossfeed.training.run_config import RunConfig, preset
 
@@ -39,12 +39,12 @@ def row(config: RunConfig) -> dict[str, str]:
 
 
 def test_the_twenty_are_those_of_the_papers_matrix() -> None:
-    found = {name: row(config) for name, config in the_twenty(preset("paper")).items()}
+    found = {name: row(config) for name, config in paper_candidates(preset("paper")).items()}
     assert found == published()
 
 
 def test_scaling_from_base_gives_the_papers_sizes_exactly() -> None:
-    configs = the_twenty(preset("paper"))
+    configs = paper_candidates(preset("paper"))
     for name, size in (("compact_model", "compact"), ("medium_wide_model", "medium"), ("large_model", "large")):
         model = configs[name].model
         found = (model.blocks.width, model.blocks.heads, model.encoder.temporal_layers, model.predictor.layers)
@@ -90,7 +90,7 @@ def test_an_unknown_protocol_or_candidate_is_named() -> None:
     with pytest.raises(ConfigError, match="no protocol 'beauty'"):
         rules_of("beauty")
     with pytest.raises(ConfigError, match="no candidate beauty"):
-        some(candidates_of("paper", preset("paper")), ["beauty"])
+        candidates_named(candidates_of("paper", preset("paper")), ["beauty"])
 
 
 def test_the_twenty_are_variants_of_the_papers_network_alone() -> None:

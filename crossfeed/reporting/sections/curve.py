@@ -47,7 +47,7 @@ def _figure(curve: LearningCurve) -> Figure:
 
 
 def _line(curve: LearningCurve, model: str, metric: str, colour: int) -> Line:
-    position = positions([point.minutes for point in curve.points])
+    position = positions(curve)
     points = [curve.point(model, label) for label in curve.labels]
     top = highest(curve, metric) if metric != "coverage90" else None
     values = [point.mean.get(metric) for point in points]

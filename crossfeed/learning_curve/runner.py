@@ -16,7 +16,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.by_session import BySession
-from crossfeed.learning_curve.fleet import FleetEntrant, open_fleet
+from crossfeed.learning_curve.fleet import FleetContender, open_fleet
 from crossfeed.learning_curve.judged_windows import JudgedWindows
 from crossfeed.learning_curve.minutes import folder_name
 from crossfeed.learning_curve.own_logs import OwnLogs, sides
@@ -47,7 +47,7 @@ class CurveSetting:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class FirstMinutes:
     """The first so many minutes: all rows, and the same cut into sides beside the judged sessions, if that goes."""
 
     minutes: float
@@ -56,14 +56,14 @@ class Stretch:
     train_windows: int = 0
 
 
-class Entrants:
+class CurveRunner:
     """Does any run of a curve, and keeps what its runs share."""
 
     def __init__(self, setting: CurveSetting) -> None:
         self.setting = setting
         model = setting.config.model
         self.window = model.context + model.horizons[-1]
-        self.stretch = lru_cache(maxsize=1)(self._stretch)
+        self.first_minutes = lru_cache(maxsize=1)(self._first_minutes)
 
     @cached_property
     def judged(self) -> JudgedWindows:
@@ -71,45 +71,43 @@ class Entrants:
         return JudgedWindows.of(one.logs, model.context, model.horizons, one.most_windows, one.device)
 
     @cached_property
-    def fleet(self) -> FleetEntrant:
+    def fleet(self) -> FleetContender:
         assert self.setting.fleet is not None, "the fleet runs only where it was asked for"
-        return FleetEntrant(open_fleet(self.setting.fleet, self.setting.device), self.setting.logs, self.judged)
+        return FleetContender(open_fleet(self.setting.fleet, self.setting.device), self.setting.logs, self.judged)
 
     def run(self, name: str, minutes: float, seed: int) -> Result:
         """Bring one run to its end."""
-        stretch = self.stretch(minutes)
+        first = self.first_minutes(minutes)
         if name == FLEET:
             fleet = self.fleet
             origin = f"{FLEET}-{fleet.opened.sha256[:8]}"
-            return self._once(
-                name, stretch, seed, lambda kept: self._fit_fleet(stretch, seed, kept), fleet.scored, origin
-            )
-        if stretch.sides is None and name in FLOORS:
+            return self._once(name, first, seed, lambda kept: self._fit_fleet(first, seed, kept), fleet.scored, origin)
+        if first.sides is None and name in FLOORS:
             scored = self._space_set
-            return self._once(name, stretch, seed, lambda _: self._fit_floor(name, stretch, scored), scored)
-        if stretch.sides is None:
-            return Result(name, seed, "not run", "masked", reason=self.too_little(stretch))
-        return self._run_contender(name, stretch, seed)
+            return self._once(name, first, seed, lambda _: self._fit_floor(name, first, scored), scored)
+        if first.sides is None:
+            return Result(name, seed, "not run", "masked", reason=self.too_little(first))
+        return self._run_contender(name, first, seed)
 
-    def too_little(self, stretch: Stretch) -> str:
+    def too_little(self, first: FirstMinutes) -> str:
         """Why nothing can be trained on so few rows."""
-        rows = 0 if stretch.rows is None else len(stretch.rows)
+        rows = 0 if first.rows is None else len(first.rows)
         return f"{TOO_LITTLE}: {rows} rows do not give three pieces with windows of {self.window} rows"
 
-    def _stretch(self, minutes: float) -> Stretch:
+    def _first_minutes(self, minutes: float) -> FirstMinutes:
         logs = self.setting.logs
         groups = logs.first(minutes)
         if not groups:
-            return Stretch(minutes, None, None)
+            return FirstMinutes(minutes, None, None)
         cut = sides(groups, self.window)
         rows = logs.table.laid_out(groups)
         if not cut:
-            return Stretch(minutes, rows, None)
+            return FirstMinutes(minutes, rows, None)
         model = self.setting.config.model
         train = logs.table.laid_out([group for group in cut if group.session.startswith("train/")])
         windows = list_windows(pair_up(train, None), model.context, model.horizons)
         table = logs.table.laid_out([*cut, *logs.test])
-        return Stretch(minutes, rows, table if len(windows) >= 4 else None, len(windows))
+        return FirstMinutes(minutes, rows, table if len(windows) >= 4 else None, len(windows))
 
     @cached_property
     def _space_set(self) -> EvaluationSet:
@@ -118,26 +116,26 @@ class Entrants:
         return self.judged.of_table(logs.table.laid_out(logs.test), self.judged.space)
 
     def _once(
-        self, name: str, stretch: Stretch, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
+        self, name: str, first: FirstMinutes, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
         origin: str = "",
     ) -> Result:  # fmt: skip
         """Where a model comes from a file, its runs lie under `origin`: another file is another model."""
-        folder = self.setting.folder / "runs" / folder_name(stretch.minutes) / origin
+        folder = self.setting.folder / "runs" / folder_name(first.minutes) / origin
         kept = folder / "models" / f"{name}-seed{seed}"
         return run_once(folder, name, seed, "masked", lambda: fit(kept), {TEST: scored})
 
-    def _fit_fleet(self, stretch: Stretch, seed: int, folder: Path) -> Fitted:
-        if stretch.rows is None:
+    def _fit_fleet(self, first: FirstMinutes, seed: int, folder: Path) -> Fitted:
+        if first.rows is None:
             return self.fleet.with_beginnings()
-        if stretch.sides is None:
-            return self.fleet.as_it_came(stretch.rows)
-        budget = effort(self.setting.budget, self.setting.size, stretch.train_windows)
+        if first.sides is None:
+            return self.fleet.as_it_came(first.rows)
+        budget = effort(self.setting.budget, self.setting.size, first.train_windows)
         config = self._learning_config()
         return self.fleet.learned_on(
-            stretch.rows, stretch.sides, budget, self.setting.size, config, seed, folder
+            first.rows, first.sides, budget, self.setting.size, config, seed, folder
         )  # fmt: skip
 
-    def _fit_floor(self, name: str, stretch: Stretch, scored: EvaluationSet) -> Fitted:
+    def _fit_floor(self, name: str, first: FirstMinutes, scored: EvaluationSet) -> Fitted:
         """With the spread of its errors on all windows of the minutes, else on those in each session's first rows."""
         model = self.setting.config.model
         space = self.judged.space
@@ -148,8 +146,8 @@ class Entrants:
             made.fit(windows, windows, 0)
             return made
 
-        if stretch.rows is not None and len(list_windows(pair_up(stretch.rows, None), model.context, model.horizons)):
-            return Fitted(floor(stretch.rows), 0, 0.0, {"spread": "errors in the own logs"})
+        if first.rows is not None and len(list_windows(pair_up(first.rows, None), model.context, model.horizons)):
+            return Fitted(floor(first.rows), 0, 0.0, {"spread": "errors in the own logs"})
         beginnings = self.setting.logs.beginnings()
         of_session = {group.session: group for group in beginnings.groups}
 
@@ -159,16 +157,16 @@ class Entrants:
         forecaster = BySession(name, False, scored.windows, met)
         return Fitted(forecaster, 0, 0.0, {"spread": "errors in the first rows of each session"})
 
-    def _run_contender(self, name: str, stretch: Stretch, seed: int) -> Result:
-        assert stretch.sides is not None
+    def _run_contender(self, name: str, first: FirstMinutes, seed: int) -> Result:
+        assert first.sides is not None
         setting = self.setting
-        budget = effort(setting.budget, setting.size, stretch.train_windows)
+        budget = effort(setting.budget, setting.size, first.train_windows)
         one = contender(name, Setting(budget, setting.size, setting.device, {}))
-        data = comparison_data([stretch.sides], None, self._learning_config(), torch.device(setting.device))
+        data = comparison_data([first.sides], None, self._learning_config(), torch.device(setting.device))
         windows = data.scored["source"].windows
         scored = self.judged.among(windows, data.training.schema, data.training.normaliser)
         return self._once(
-            name, stretch, seed, lambda kept: one.fit(replace(data, scored={TEST: scored}), seed, kept), scored
+            name, first, seed, lambda kept: one.fit(replace(data, scored={TEST: scored}), seed, kept), scored
         )
 
     def _learning_config(self) -> RunConfig:
