@@ -47,6 +47,7 @@ class NetworkInputs:
 class Features(nn.Module):
     """Turns a batch into the tensors a network reads; what is switched off is never touched."""
 
+    horizon_H: Tensor  # the steps of the plan that are horizons
     until_h_HT: Tensor
 
     def __init__(self, shape: Shape, inputs: NetworkInputs) -> None:
@@ -54,8 +55,9 @@ class Features(nn.Module):
         self.shape, self.inputs = shape, inputs
         self.context_width = shape.sensors * (1 + inputs.presence) + shape.commands
         self.plan_width = shape.commands * (1 + shape.steps) if inputs.plan else 0
-        horizons_H = torch.tensor(shape.horizons)
-        until_h_HT = torch.arange(1, shape.steps + 1) <= horizons_H[:, None]
+        horizon_H = torch.tensor(shape.horizons) - 1
+        until_h_HT = torch.arange(shape.steps) <= horizon_H[:, None]
+        self.register_buffer("horizon_H", horizon_H, persistent=False)
         self.register_buffer("until_h_HT", until_h_HT.float(), persistent=False)
 
     def context(self, batch: WindowBatch) -> Tensor:

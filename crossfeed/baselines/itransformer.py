@@ -42,8 +42,6 @@ class ChannelBlock(nn.Module):
 class ITransformer(Network):
     """The paper's settings at base size: width 128, 8 heads, 3 layers, feed-forward 256."""
 
-    horizon_H: Tensor
-
     def __init__(
         self, features: Features, width: int, heads: int, layers: int, dropout: float = 0.1,
         probabilistic: bool = False,
@@ -58,7 +56,6 @@ class ITransformer(Network):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, shape.steps)
         self.spread = nn.Linear(width, shape.slots) if probabilistic else None
-        self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
 
     def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
@@ -68,6 +65,6 @@ class ITransformer(Network):
         if self.plan is not None:
             tokens_BVD = torch.cat([tokens_BVD, self.plan(batch.future_a_BTA.transpose(1, 2))], dim=1)
         state_BCD = self.norm(self.blocks(self.dropout(tokens_BVD)))[:, :sensors]
-        mean_BHC = self.head(state_BCD)[:, :, self.horizon_H].transpose(1, 2)
+        mean_BHC = self.head(state_BCD)[:, :, self.features.horizon_H].transpose(1, 2)
         mean_BHC = mean_BHC * scale_B1V[:, :, :sensors] + centre_B1V[:, :, :sensors]
         return estimate(mean_BHC, None if self.spread is None else self.spread(state_BCD).transpose(1, 2))

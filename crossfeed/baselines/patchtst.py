@@ -75,8 +75,6 @@ class PlanCorrection(nn.Module):
 class PatchTst(Network):
     """The paper's settings at base size: patch 8, stride 4, width 128, 8 heads, 3 layers, feed-forward 256."""
 
-    horizon_H: Tensor
-
     def __init__(
         self, features: Features, width: int, heads: int, layers: int, dropout: float = 0.2,
         patch: int = 8, stride: int = 4, probabilistic: bool = False,
@@ -97,7 +95,6 @@ class PatchTst(Network):
         self.head = nn.Linear(width * patches, shape.steps)
         self.spread = nn.Linear(width * patches, shape.slots) if probabilistic else None
         self.correction = PlanCorrection(features, width) if features.plan_width else None
-        self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
 
     def encode(self, x_BVK: Tensor) -> Tensor:
         """Patch features (B, V, D, P) of series in instance space; the last value pads the end by one stride."""
@@ -114,7 +111,7 @@ class PatchTst(Network):
         centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
         state_BVDP = self.encode(((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2))
         flat_BCN = state_BVDP[:, :sensors].flatten(2)
-        mean_BHC = self.head(flat_BCN)[:, :, self.horizon_H].transpose(1, 2)
+        mean_BHC = self.head(flat_BCN)[:, :, self.features.horizon_H].transpose(1, 2)
         if self.correction is not None:
             mean_BHC = mean_BHC + self.correction(state_BVDP[:, :sensors].mean(-1), self.features.plan(batch))
         mean_BHC = mean_BHC * scale_B1V[:, :, :sensors] + centre_B1V[:, :, :sensors]

@@ -5,10 +5,9 @@ paper). B windows, K context rows, T longest horizon, C sensors, A commands, H h
 S samples.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
+from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import elu, softplus
 
 from crossfeed.baselines.inputs import Features
@@ -20,26 +19,6 @@ _SAMPLES = 8
 _FREE_NATS = 1.0
 # How much of the divergence trains the prior rather than the posterior.
 _BALANCE = 0.8
-
-
-class Normal(NamedTuple):
-    """Mean and standard deviation of a stochastic state."""
-
-    mean: Tensor
-    deviation: Tensor
-
-    def sample(self, noise: Tensor) -> Tensor:
-        return self.mean + self.deviation * noise
-
-    def detached(self) -> "Normal":
-        return Normal(self.mean.detach(), self.deviation.detach())
-
-
-def divergence(posterior: Normal, prior: Normal) -> Tensor:
-    """KL(posterior || prior) of diagonal normals, summed over the state."""
-    ratio = (posterior.deviation / prior.deviation).square()
-    distance = ((posterior.mean - prior.mean) / prior.deviation).square()
-    return 0.5 * (ratio + distance - 1.0 - ratio.log()).sum(-1)
 
 
 class Rssm(Network):
@@ -100,12 +79,12 @@ class Rssm(Network):
         for step in range(m_BKC.shape[1]):
             h_BD = self._advance(h_BD, s_BZ, batch.a_BKA[:, step])
             posterior = _normal(self.posterior(torch.cat([h_BD, embedded_BKD[:, step]], dim=-1)))
-            s_BZ = posterior.mean if noise_KBZ is None else posterior.sample(noise_KBZ[step])
+            s_BZ = posterior.loc if noise_KBZ is None else _sample(posterior, noise_KBZ[step])
             states.append(torch.cat([h_BD, s_BZ], dim=-1))
             if noise_KBZ is not None:
                 prior = _normal(self.prior(h_BD))
-                to_prior = divergence(posterior.detached(), prior).mean().clamp(min=_FREE_NATS)
-                to_posterior = divergence(posterior, prior.detached()).mean().clamp(min=_FREE_NATS)
+                to_prior = kl_divergence(_detached(posterior), prior).sum(-1).mean().clamp(min=_FREE_NATS)
+                to_posterior = kl_divergence(posterior, _detached(prior)).sum(-1).mean().clamp(min=_FREE_NATS)
                 divergences.append(_BALANCE * to_prior + (1.0 - _BALANCE) * to_posterior)
         mean, raw = self.decode(torch.stack(states, 1)).chunk(2, dim=-1)
         kl = torch.stack(divergences).mean() if divergences else mean.new_zeros(())
@@ -116,7 +95,7 @@ class Rssm(Network):
         states = []
         for step in range(self.shape.steps):
             h_ND = self._advance(h_ND, s_NZ, plan_TNA[step])
-            s_NZ = _normal(self.prior(h_ND)).sample(noise_TNZ[step])
+            s_NZ = _sample(_normal(self.prior(h_ND)), noise_TNZ[step])
             if step + 1 in self.shape.horizons:
                 states.append(torch.cat([h_ND, s_NZ], dim=-1))
         mean, raw = self.decode(torch.stack(states, 1)).chunk(2, dim=-1)
@@ -134,5 +113,15 @@ class Rssm(Network):
 
 
 def _normal(raw: Tensor) -> Normal:
+    """A stochastic state."""
     mean, spread = raw.chunk(2, dim=-1)
-    return Normal(mean, softplus(spread) + 0.1)
+    return Normal(mean, softplus(spread) + 0.1, validate_args=False)
+
+
+def _sample(state: Normal, noise: Tensor) -> Tensor:
+    sampled: Tensor = state.loc + state.scale * noise
+    return sampled
+
+
+def _detached(state: Normal) -> Normal:
+    return Normal(state.loc.detach(), state.scale.detach(), validate_args=False)

@@ -32,12 +32,10 @@ class ResidualBlock(nn.Module):
 class Tide(Network):
     """One network for all channels; a learned vector tells them apart."""
 
-    horizon_H: Tensor
-
     def __init__(self, features: Features, width: int) -> None:
         super().__init__()
         shape, inputs = features.shape, features.inputs
-        self.shape, self.inputs = shape, inputs
+        self.features = features
         rows = shape.context + shape.steps * inputs.plan
         self.covariate = ResidualBlock(shape.commands, width, _COVARIATE)
         self.channel_CD = nn.Parameter(0.02 * torch.randn(shape.sensors, width))
@@ -51,22 +49,23 @@ class Tide(Network):
         self.step = ResidualBlock(highway, width, width)
         self.mean, self.log_variance = nn.Linear(width, 1), nn.Linear(width, 1)
         self.skip = nn.Linear(shape.context, shape.slots)
-        self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
 
     def forward(self, batch: WindowBatch) -> Distribution:
         m_BCK = batch.m_BKC.to(batch.x_BKC.dtype).transpose(1, 2)
         x_BCK = batch.x_BKC.transpose(1, 2) * m_BCK
         windows, sensors = x_BCK.shape[:2]
         parts = [x_BCK, self.channel_CD.expand(windows, -1, -1)]
-        if self.inputs.presence:
+        if self.features.inputs.presence:
             parts.append(m_BCK)
         parts.append(self.covariate(batch.a_BKA).flatten(1)[:, None].expand(-1, sensors, -1))
-        future_BTR = self.covariate(batch.future_a_BTA) if self.inputs.plan else None
+        future_BTR = self.covariate(batch.future_a_BTA) if self.features.inputs.plan else None
         if future_BTR is not None:
             parts.append(future_BTR.flatten(1)[:, None].expand(-1, sensors, -1))
-        steps_BCHS = self.decoder(self.encoder(torch.cat(parts, dim=-1))).unflatten(-1, (self.shape.slots, _STEP))
+        steps_BCHS = self.decoder(self.encoder(torch.cat(parts, dim=-1))).unflatten(
+            -1, (self.features.shape.slots, _STEP)
+        )
         if future_BTR is not None:
-            future_BHR = future_BTR[:, self.horizon_H]
+            future_BHR = future_BTR[:, self.features.horizon_H]
             steps_BCHS = torch.cat([steps_BCHS, future_BHR[:, None].expand(-1, sensors, -1, -1)], dim=-1)
         hidden_BCHD = self.step(steps_BCHS)
         mean_BCH = self.mean(hidden_BCHD).squeeze(-1) + self.skip(x_BCK)
