@@ -15,9 +15,9 @@ from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import vault
 from crossfeed.study.lock import verified_lock
-from crossfeed.study.record.declaration import Declaration, declared, flagged, verdict_of
+from crossfeed.study.record.declaration import Declaration, declared, verdict_of
 from crossfeed.study.record.identity import check_version, source_tables
-from crossfeed.study.record.outcomes import flag_of, has_numbers
+from crossfeed.study.record.outcomes import flags_of, has_numbers
 from crossfeed.study.record.store import Run, Store
 from crossfeed.study.repetition import control_drift
 from crossfeed.training.run_config import RunConfig
@@ -36,15 +36,15 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         _need_confirmatory_first(store)
         purpose = f"declared: {plan.name}"
         _refuse_a_second_one(store, purpose, "another declaration")
-        _need_verdict(store, plan, locked.candidate)
         runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
+        _need_verdict(store, plan, runs, locked.candidate)
     opening = _begin(store, purpose, runs)
     result = _evaluate(store, runs, opening, purpose)
-    result["flagged"] = {run.name: flag for run in runs if (flag := flag_of(run))}
+    result["flagged"] = flags_of(runs)
     name = f"target-{len(store.entries('opening'))}.json"
     write_json(store.folder / "results" / name, result)
     digest = file_hash(store.folder / "results" / name)
-    store.record("opening result", {"opening": opening.entry, "file": name, "sha256": digest, "purpose": purpose})
+    store.record("opening result", {"opening": opening, "file": name, "sha256": digest, "purpose": purpose})
     return result
 
 
@@ -66,19 +66,19 @@ def release(store: Store, out: Path) -> list[Path]:
             f"{', '.join(there)} exists already.", remedy="Choose another folder; nothing is overwritten."
         )
     fingerprints = {table["name"]: table["table_fingerprint"] for table in sealed}
-    right = vault.Opening(store.record("release", {"tables": fingerprints}))
-    for table, path in zip(vault.reveal(store, right), paths, strict=True):
+    entry = store.record("release", {"tables": fingerprints})
+    for table, path in zip(vault.reveal(store, entry), paths, strict=True):
         table.write(path)
     return paths
 
 
-def _begin(store: Store, purpose: str, runs: Sequence[Run]) -> vault.Opening:
+def _begin(store: Store, purpose: str, runs: Sequence[Run]) -> str:
     """Write the opening down; an opening that was interrupted before its result is taken up again."""
     used = {entry.content["opening"] for entry in store.entries("opening result")}
     for entry in store.entries("opening"):
         if entry.hash not in used and entry.content["purpose"] == purpose:
-            return vault.Opening(entry.hash)
-    return vault.Opening(store.record("opening", {"purpose": purpose, "runs": [run.name for run in runs]}))
+            return entry.hash
+    return store.record("opening", {"purpose": purpose, "runs": [run.name for run in runs]})
 
 
 def _refuse_a_second_one(store: Store, purpose: str, way_out: str) -> None:
@@ -101,10 +101,10 @@ def _need_confirmatory_first(store: Store) -> None:
         )
 
 
-def _need_verdict(store: Store, plan: Declaration, locked: str) -> None:
+def _need_verdict(store: Store, plan: Declaration, runs: Sequence[Run], locked: str) -> None:
     """Evaluate the declared condition on recorded source metrics and write the verdict down before anything else."""
     verdict, drift = verdict_of(store, plan), control_drift(store, plan, locked)
-    told = {"flagged": flagged(store, plan), "control_drift": {name: asdict(found) for name, found in drift.items()}}
+    told = {"flagged": flags_of(runs), "control_drift": {name: asdict(found) for name, found in drift.items()}}
     store.record("verdict", {"declaration": plan.name, **told, **asdict(verdict)})
     strayed = [f"{name}: {found}" for name, found in drift.items() if found.share > 1.0]
     if strayed:
@@ -124,7 +124,7 @@ def _need_verdict(store: Store, plan: Declaration, locked: str) -> None:
         )
 
 
-def _evaluate(store: Store, runs: Sequence[Run], opening: vault.Opening, purpose: str) -> dict[str, Any]:
+def _evaluate(store: Store, runs: Sequence[Run], opening: str, purpose: str) -> dict[str, Any]:
     """Every run on the target beside the floors; the confirmatory pass also adapts the locked model to it."""
     from crossfeed.evaluation.judge import evaluate_target
 

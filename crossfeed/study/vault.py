@@ -7,7 +7,6 @@ elsewhere. What it does guarantee is that no function of this package returns a 
 import hashlib
 import secrets
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,6 @@ from crossfeed.study.record.store import Store
 
 CONFIRMATORY = "confirmatory"
 _MAGIC = b"crossfeed sealed table 1\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The right to read the vault: the hash of a ledger entry, an opening without a result yet or a release."""
-
-    entry: str
 
 
 def seal(folder: Path, table_path: Path) -> dict[str, Any]:
@@ -48,9 +40,9 @@ def seal(folder: Path, table_path: Path) -> dict[str, Any]:
     }
 
 
-def reveal(store: Store, opening: Opening) -> list[Table]:
-    """Read every sealed table, for an opening that is in the ledger and still without a result, or for a release."""
-    if opening.entry not in _rights(store.entries()):
+def reveal(store: Store, entry: str) -> list[Table]:
+    """Read every sealed table, if the ledger has this hash of an opening still without a result, or of a release."""
+    if entry not in _rights(store.entries()):
         raise ConfigError(
             "The vault stays closed: there is no recorded opening for this read.",
             expected="an opening written to the ledger after a lock and not used before",

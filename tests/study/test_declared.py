@@ -85,7 +85,7 @@ def test_a_declared_opening_came_before_the_confirmatory_one(locked: Study) -> N
     assert not {"verdict", "opening"} & set(kinds(locked))
     forged = locked.store.record("opening", {"purpose": "declared: revin", "runs": []})
     with pytest.raises(ConfigError, match="vault stays closed"):
-        vault.reveal(locked.store, vault.Opening(forged))
+        vault.reveal(locked.store, forged)
 
 
 def test_a_control_that_does_not_repeat_its_search_run_opens_nothing(opened: Study) -> None:

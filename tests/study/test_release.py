@@ -74,20 +74,20 @@ def test_nothing_is_released_before_the_confirmatory_result(
 def test_a_release_entry_alone_opens_nothing(locked: Study) -> None:
     entry = locked.store.record("release", {"tables": {}})
     with pytest.raises(ConfigError, match="stays closed"):
-        vault.reveal(locked.store, vault.Opening(entry))
+        vault.reveal(locked.store, entry)
 
 
 def test_an_opening_entry_without_a_lock_opens_nothing(tmp_path: Path) -> None:
     study = begin(tmp_path / "study")
     entry = study.store.record("opening", {"purpose": "confirmatory", "runs": []})
     with pytest.raises(ConfigError, match="stays closed"):
-        vault.reveal(study.store, vault.Opening(entry))
+        vault.reveal(study.store, entry)
 
 
 def test_a_used_opening_opens_nothing(opened: Study) -> None:
     (entry,) = [entry for entry in opened.ledger() if entry.kind == "opening"]
     with pytest.raises(ConfigError, match="stays closed"):
-        vault.reveal(opened.store, vault.Opening(entry.hash))
+        vault.reveal(opened.store, entry.hash)
 
 
 def test_a_release_replaces_no_file(opened: Study, tmp_path: Path) -> None:

@@ -180,8 +180,6 @@ def _value(text: str, path: Path, study: Path) -> tuple[Any, bool]:
         return Study(study).config, False
     if "Schema" in text:
         return TOY, False
-    if "Opening" in text:
-        return vault.Opening("0" * 64), False
     plain = {"str": "control", "int": 1, "float": 1.0, "bool": False}
     word = text.removeprefix("<class '").removesuffix("'>")
     return plain.get(word), False

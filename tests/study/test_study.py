@@ -34,7 +34,7 @@ def test_the_target_table_moves_into_the_vault_and_cannot_be_read_there(tmp_path
 def test_no_function_gives_a_target_row_without_a_recorded_opening(locked: Study) -> None:
     for entry in ["", "0" * 64, locked.ledger()[0].hash, locked.ledger()[-1].hash]:
         with pytest.raises(ConfigError, match="stays closed"):
-            vault.reveal(locked.store, vault.Opening(entry))
+            vault.reveal(locked.store, entry)
 
 
 def test_a_source_that_contains_the_target_machine_is_refused(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def _copy_runs(finished: Study, study: Study, damage: dict[str, object] | None =
 def test_the_opening_is_in_the_ledger_before_the_target_is_read(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def reveal(_: object, opening: vault.Opening) -> list[Table]:
-        seen.append((kinds(locked)[-1], locked.ledger()[-1].hash == opening.entry))
+    def reveal(_: object, entry: str) -> list[Table]:
+        seen.append((kinds(locked)[-1], locked.ledger()[-1].hash == entry))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(vault, "reveal", reveal)

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError
 from crossfeed.study.record.conditions import ConditionVerdict, evaluate, parse_condition
-from crossfeed.study.record.outcomes import flag_of, has_numbers
+from crossfeed.study.record.outcomes import has_numbers
 from crossfeed.study.record.store import UNFINISHED, Store
 
 
@@ -76,12 +76,6 @@ def verdict_of(store: Store, declaration: Declaration) -> ConditionVerdict:
     verdicts = [evaluate(parse_condition(declaration.condition), control, variant) for variant in variants]
     failed = [verdict for verdict in verdicts if not verdict.holds]
     return failed[0] if failed else verdicts[0]
-
-
-def flagged(store: Store, declaration: Declaration) -> dict[str, str]:
-    """Runs of the ablation that count although the latent gate speaks against them, with its reasons."""
-    runs = [run for run in store.runs() if run.stage == declaration.stage and has_numbers(run)]
-    return {run.name: flag for run in runs if (flag := flag_of(run))}
 
 
 def declarations(store: Store) -> list[Declaration]:

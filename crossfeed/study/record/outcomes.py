@@ -42,6 +42,11 @@ def flag_of(run: Run) -> str:
     return "; ".join(run.outcome.get("bundle", {}).get("collapse_reasons") or [])
 
 
+def flags_of(runs: Iterable[Run]) -> dict[str, str]:
+    """Runs against which the latent gate speaks, with its reasons."""
+    return {run.name: flag for run in runs if (flag := flag_of(run))}
+
+
 def outcome_of(run: Run) -> RunOutcome:
     """A finished run as the score sees it."""
     if run.status == "invalid":
