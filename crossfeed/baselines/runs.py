@@ -44,7 +44,7 @@ def do_runs(
 ) -> Iterator[Result]:
     """Bring the run of every model and seed to its end, in the order in which they end."""
     # The world model's arms take longest by far; begun last, they would leave the other processes idle.
-    yield from do_all(do_run, plan, (inputs, data), jobs, partial(_prepare, inputs), lambda name, _: name in ARMS)
+    yield from run_tasks(do_run, plan, (inputs, data), jobs, partial(_prepare, inputs), lambda name, _: name in ARMS)
 
 
 def do_run(prepared: tuple[ComparisonInputs, ComparisonData], name: str, seed: int) -> Result:
@@ -54,7 +54,7 @@ def do_run(prepared: tuple[ComparisonInputs, ComparisonData], name: str, seed: i
     return run_once(inputs.folder, name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
 
 
-def do_all(
+def run_tasks(
     do: Callable[..., Outcome], tasks: Sequence[tuple[Any, ...]], shared: Shared, jobs: int,
     prepare: Callable[[], Shared], effort: Callable[..., float],
 ) -> Iterator[Outcome]:  # fmt: skip

@@ -7,7 +7,7 @@ from functools import partial
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.contenders import FLOORS
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import do_all
+from crossfeed.baselines.runs import run_tasks
 from crossfeed.learning_curve.minutes import spoken
 from crossfeed.learning_curve.runner import CurveRunner
 from crossfeed.model.locate import FLEET
@@ -36,7 +36,7 @@ def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, jobs: int) -> I
     with progress("Learning curve", sum(run.effort for run in plan)) as bar:
         be_quiet()  # the bars of single runs would cross this one
         try:
-            results = do_all(_do_run, tasks, runner, jobs, prepare, lambda run: run.effort)
+            results = run_tasks(_do_run, tasks, runner, jobs, prepare, lambda run: run.effort)
             for number, (run, result) in enumerate(results, start=1):
                 told = f"{run.model}, {spoken(run.minutes)}, seed {run.seed}: {result.in_words('crps')}"
                 bar.advance(run.effort, told)

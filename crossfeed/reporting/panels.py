@@ -127,7 +127,7 @@ class Dots:
     limits: tuple[float, float] | None = None
 
     @classmethod
-    def of_one(
+    def single_series(
         cls, title: str, x_label: str, name: str, dots: Mapping[str, Dot], colour: int = 0, *,
         reference: float | None = None, limits: tuple[float, float] | None = None,
     ) -> "Dots":  # fmt: skip

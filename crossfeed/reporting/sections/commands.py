@@ -33,7 +33,7 @@ def _figure(use: CommandUse) -> Figure:
     plans = {name: Dot.of(plan.rmse_ratio) for name, plan in use.plans.items()}
     channels = {name: Dot.of(ratio) for name, ratio in use.shuffled_by_channel.items()}
     panels = [
-        Dots.of_one(title, label, "ratio", dots, reference=1.0, limits=(0.5, 4.0))
+        Dots.single_series(title, label, "ratio", dots, reference=1.0, limits=(0.5, 4.0))
         for title, label, dots in (
             ("All channels together", "RMSE under the false plan / true plan", plans),
             ("Shuffled plan, channel by channel", "RMSE ratio", channels),
@@ -60,7 +60,7 @@ def _table(use: CommandUse) -> ReportTable:
 
 def _counterfactual(content: Mapping[str, Any]) -> list[Block]:
     rows = {name: row for name, row in content.items() if isinstance(row, Mapping) and "effect_r2" in row}
-    panel = Dots.of_one(
+    panel = Dots.single_series(
         f"Effect foreseen on {content['machine']}", "R² of the predicted change (1 = all of it)", "effect",
         {name: Dot.of(Interval(**row["effect_r2"])) for name, row in rows.items()}, reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip

@@ -71,7 +71,7 @@ def _contrast(name: str, lines: list[ContrastLine]) -> list[Block]:
 
 
 def _figure(name: str, lines: list[ContrastLine]) -> Figure:
-    panel = Dots.of_one(
+    panel = Dots.single_series(
         f"{name}: clean RMSE against {lines[0].arm}", "difference (left of 0: the arm is better)", "difference",
         {line.arm: Dot(line.difference, line.low, line.high) for line in lines[1:]}, reference=0.0,
     )  # fmt: skip

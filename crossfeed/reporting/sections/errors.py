@@ -135,11 +135,11 @@ def _channels_figure(known: ModelResult) -> Figure:
     def dots(key: str) -> dict[str, Dot]:
         return {name: Dot.of(row.intervals.get(key) or Interval(row.metrics.get(key))) for name, row in rows.items()}
 
-    skill = Dots.of_one(
+    skill = Dots.single_series(
         "Skill against the last value", "1 − RMSE / RMSE of persistence", "skill", dots("skill_rmse"),
         reference=0.0, limits=(-1.0, 1.0),
     )  # fmt: skip
-    coverage = Dots.of_one(
+    coverage = Dots.single_series(
         "Share inside the 90 % interval", "share (0.9 is right)", "coverage", dots("coverage90"), 1,
         reference=0.9, limits=(0.0, 1.02),
     )  # fmt: skip

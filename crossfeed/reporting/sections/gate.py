@@ -65,7 +65,7 @@ def _blocks(rows: list[dict[str, Any]], gate: dict[str, Any]) -> list[Block]:
     )  # fmt: skip
     blocks: list[Block] = []
     if measured:
-        panel = Dots.of_one(
+        panel = Dots.single_series(
             f"Rank of the {gated} latents at the end", "share of the width", "run",
             {str(row["run"]): Dot(row[f"{gated}_rank"]) for row in measured}, reference=float(gate["rank_floor"]),
         )  # fmt: skip
