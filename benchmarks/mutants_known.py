@@ -414,7 +414,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "start + count - 1",
         "first, last = start // _BLOCK, (start + count - 1) // _BLOCK",
     ): "a block more is drawn and not looked at",
-    ("serving/history.py", "0.0 <= at <= time[-1] + period * (1.0 - _ON_THE_CLOCK)", ""): (
+    ("serving/history.py", "0.0 <= at <= time[-1] + period * (1.0 - ON_THE_CLOCK)", ""): (
         "the first row alone is no history"
     ),
     ("audits/swapped.py", "0", "if len(values) < 30 or direction.std() == 0 or values.std() == 0:"): (

@@ -93,3 +93,15 @@ def test_a_deadline_that_cannot_be_met_is_the_best_found_and_marked(files):
 def test_a_tool_to_leave_that_is_not_there(files):
     with pytest.raises(ConfigError, match="does not use it"):
         advise(files.model, files.log, str(files.program), read_task(None, {"leave": ["T77"]}))
+
+
+@pytest.mark.parametrize(("lowest", "backwards"), [(0.0, False), (-10.0, True)])
+def test_a_log_that_never_turns_backwards_counts_speeds_without_sign(files, tmp_path, lowest, backwards):
+    """A spindle that stood still at times was taken for one that tells its direction."""
+    table, program = logged(), tmp_path / "left.mpf"
+    table.commands[0, 0] = lowest
+    program.write_text(files.program.read_text().replace("S3000 M3", "S3000 M4"))
+    advice = advise(files.model, table, str(program), TASK, samples=20)
+    speeds = advice.timeline.commands_TA[:, advice.timeline.spindle_column]
+    assert (speeds.min() < 0.0) == backwards
+    assert speeds.max() == pytest.approx(0.0 if backwards else 3000.0)

@@ -140,7 +140,7 @@ def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(mod
 @pytest.mark.parametrize(("share", "follows"), [(0.45, False), (0.55, True)])
 def test_a_feed_for_each_turn_follows_the_spindle_where_most_of_a_place_is_fed_so(timeline, share, follows):
     ones, law = np.ones(len(timeline)), CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    fed = replace(timeline, feed_share_T=ones, turn_share_T=share * ones)
+    fed = replace(timeline, feed_share_T=0.8 * ones, turn_share_T=0.8 * share * ones)
     torque, place = canonical().channel("spindle_torque"), int(np.flatnonzero(timeline.cutting)[3])
     sensor = LimitedSensor(torque, 8.0 * ones, law, fed, [4.0 * ones])
     before, speed = sensor.margin.middle, np.abs(fed.commands_TA[[place], fed.spindle_column])

@@ -183,3 +183,35 @@ def test_a_corner_uses_at_most_half_of_the_shorter_leg() -> None:
     at = int(np.argmax(speeds.feed[:, 1] > 0.0))
     tangent = math.sqrt(min(limits.acceleration) * min(0.5, 0.4 * math.cos(math.pi / 4) / (1 - math.cos(math.pi / 4))))
     assert max(speeds.feed[at - 2, 0], speeds.feed[at, 1]) / 60.0 == pytest.approx(tangent, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("line", "length", "speed", "acceleration"),
+    [
+        ("G0 X1000", 1000.0, 800.0, 5000.0),
+        ("G0 Y1000", 1000.0, 800.0, 5000.0),
+        ("G0 Z1000", 1000.0, 800.0, 5000.0),
+        ("G0 A3000", 3000.0, 300.0, 600.0),
+        ("G0 B3000", 3000.0, 300.0, 600.0),
+        ("G0 C3000", 3000.0, 400.0, 900.0),
+    ],
+)
+def test_without_a_word_of_the_machine_axes_are_those_of_a_small_one(
+    line: str, length: float, speed: float, acceleration: float
+) -> None:
+    assert plan(parse(line)).duration == pytest.approx(length / speed + speed / acceleration)
+
+
+def test_without_a_word_of_the_machine_tools_change_in_six_seconds_and_spindles_are_waited_for() -> None:
+    assert plan(parse("T1 M6")).duration == pytest.approx(6.0)
+    waiting, at_once = (plan(parse("S9000 M3 F600 G1 X10"), limits).duration for limits in (None, NO_WAIT))
+    assert waiting - at_once == pytest.approx(9000.0 / 8000.0)
+    assert plan(parse("S20000 M3 F600 G1 X10")).remarks == ()
+    assert "above the spindle's 20000 rpm" in plan(parse("S20001 M3 F600 G1 X10")).remarks[0].reason
+    corner = plan(parse("S1 M3 F60000 G1 X50", "X50.02 Y0.02", "Y50"), NO_WAIT).duration
+    assert (
+        corner
+        < plan(
+            parse("S1 M3 F60000 G1 X50", "X50.02 Y0.02", "Y50"), NO_WAIT.model_copy(update={"corner_tolerance": 0.01})
+        ).duration
+    )
