@@ -443,4 +443,51 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "horizon: int = Field(default=32, ge=2)  # places planned at once, where the forecast reaches that far",
     ): "one place more is planned at once",
     ("model/parts/dropout.py", "0.0", "if not self.training or self.rate == 0.0:"): "a rate of nought drops nothing",
+    (
+        "audits/causality.py",
+        "1",
+        "stages, cuts = pipeline_stages(table), [int(cut * (len(table) - 1)) for cut in CUTS]",
+    ): ("the probe cuts one row earlier"),
+    ("audits/swapped.py", "signal.spread <= LINK_MOVES * middle", ""): "a link that moves by exactly a quarter",
+    ("control/timeline.py", "0", "np.where(feeding, 0, -1), spindle, len(none),"): (
+        "the only cut of a log has some number or other"
+    ),
+    ("distribution/inversion.py", "newton_N - x_N", ""): "halving the bracket ends at the same value, later",
+    (
+        "fleet/compare.py",
+        "1",
+        "trees = classifier(n_estimators=150, num_leaves=15, min_child_samples=20, "
+        "n_jobs=1, verbose=-1, random_state=0)",
+    ): "how many processors grow the trees, and how silently",
+    ("fleet/features.py", "total < 1e-20", ""): "a variance of exactly so little",
+    ("fleet/generate.py", "3", '"spindle_power_kw": round(machine.spindle_power / 1000, 3),'): (
+        "a digit more of a fact that is only read"
+    ),
+    ("fleet/log.py", "np.abs(signals.trace.physics.axis_velocity) > _STANDING", ""): (
+        "a velocity of exactly what counts as standing"
+    ),
+    ("machines/log_columns.py", "1 / 3 < off < 3", ""): "a ratio of exactly three, or a third",
+    ("machines/simulated/stock.py", "1e-06", "stride = max(float(travelled[-1]) / count, 1e-6)"): (
+        "any tiny number keeps a path of no length from being divided by"
+    ),
+    ("model/jepa/head.py", "np.abs(zero_C) <= reach", ""): "a zero that lies exactly so far away",
+    ("model/live.py", "level is None or held is None", ""): "a model always has a level or never",
+    (
+        "model/parts/dropout.py",
+        "round(rate * 2 ** 16) - 2 ** 15",
+        "",
+    ): "in 16 bits half of all is added as it is taken away",
+    ("model/parts/dropout.py", "31", "return bits - 2**32 if bits >= 2**31 else bits"): (
+        "a product of 32 bits wraps around either way"
+    ),
+    (
+        "model/parts/instance_norm.py",
+        "0.0",
+        "floor: float = Field(default=0.1, gt=0.0)",
+    ): "nobody asks for so low a floor",
+    ("model/sensors/head.py", "-1", "zero_C1, reached_C1 = zero_C.unsqueeze(-1), reached_C.unsqueeze(-1)"): (
+        "of one axis the next one is the last one"
+    ),
+    ("serving/describe.py", "estimate.mean < 0.0", ""): "a difference of exactly nought is told before",
+    ("windows/corrupt.py", "draw(shape) < of_events", ""): _NEVER_HIT,
 }

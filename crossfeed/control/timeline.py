@@ -139,7 +139,7 @@ class Timeline:
         fast_T, fast = np.linalg.norm(feeds_TA, axis=1), float(np.linalg.norm(now))
         same_T = feeds_TA @ now > _STRAIGHT * fast_T * fast
         # A knob changes how fast a move is, by less than what tells a rapid from it.
-        same_T &= (fast_T > 0.0) & (fast > fast_T / _TIMES) & (fast < fast_T * _TIMES)
+        same_T &= (fast > fast_T / _TIMES) & (fast < fast_T * _TIMES)
         same_T &= np.abs(self.commands_TA[:, self.spindle_column] - now_A[self.spindle_column]) < _SPEED
         return np.logical_and.accumulate(same_T)
 

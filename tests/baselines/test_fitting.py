@@ -10,7 +10,7 @@ from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.network import Network, estimate, forecast_loss
 from crossfeed.baselines.networks import RECIPES, network_forecaster
 from crossfeed.baselines.neural import NeuralForecaster, forecast_score
-from crossfeed.baselines.ridge import RidgeForecaster
+from crossfeed.baselines.ridge import _PENALTIES, RidgeForecaster, _ridge
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ConfigError, ForecastError, TrainingError
 from crossfeed.evaluation.forecaster import Learner, batches
@@ -179,3 +179,16 @@ def test_budgets_have_names_and_leave_epochs_for_forecasting() -> None:
         named_budget("huge")
     with pytest.raises(ValueError, match="leave none of the 3 epochs"):
         Budget(epochs=3, pretext_epochs=3)
+
+
+def test_ridge_solves_the_penalised_equations_for_every_penalty() -> None:
+    draw = torch.Generator().manual_seed(0)
+    x_NP = 3.0 + torch.randn(50, 4, generator=draw, dtype=torch.float64)
+    y_NO = torch.randn(50, 2, generator=draw, dtype=torch.float64)
+    weight_APO, offset_AO = _ridge(x_NP, y_NO)
+    centred = x_NP - x_NP.mean(0)
+    square = centred.T @ centred
+    for penalty, weight, offset in zip(_PENALTIES, weight_APO, offset_AO, strict=True):
+        penalised = square + penalty * square.trace() / 4 * torch.eye(4, dtype=torch.float64)
+        torch.testing.assert_close(weight, torch.linalg.solve(penalised, centred.T @ (y_NO - y_NO.mean(0))))
+        torch.testing.assert_close(offset, y_NO.mean(0) - x_NP.mean(0) @ weight)

@@ -68,3 +68,11 @@ def test_the_last_place_uses_its_part_of_a_limit_as_well(timeline):
     used = _used(run, ended, read_task(None, {"limits": ["spindle_torque<=40"]}))
     # A row ends in the place in which the next one begins.
     assert used == pytest.approx((1.0 + np.arange(len(timeline))) / 40.0)
+
+
+def test_a_cut_that_took_no_power_crept_at_the_lowest_feed(piece, timeline, taught):
+    """A share of no power is none, whatever the feed: such a cut goes as it is written."""
+    control = AdaptiveFeed(canonical(), LAW, timeline, taught[0])
+    control._references = {cut: (0.0, seconds) for cut, (_, seconds) in control._references.items()}
+    run = trial(piece, timeline, read_task(None, {}), control, taught[1])
+    assert run.knobs[:, 0] == pytest.approx(1.0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crossfeed.control.decision import reachable
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline, _cuts, slewed
-from crossfeed.errors import ProgramError
+from crossfeed.errors import ProgramError, SchemaError
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical
 from tests.control.conftest import PROGRAM
@@ -118,3 +118,14 @@ def test_a_log_has_as_many_rows_as_periods_pass(period):
     commands, position = timeline.commanded(ones, ones)
     assert len(commands) == len(position) == len(timeline)
     assert commands == pytest.approx(timeline.commands_TA, abs=1e-6)
+
+
+def test_a_model_with_other_commands_than_a_program_tells_is_refused():
+    program, schema = parse_program(PROGRAM, "small"), canonical()
+    spindle = [channel for channel in schema.commands if channel.name == "spindle_speed"]
+    axes = tuple(channel for channel in schema.commands if channel.name != "spindle_speed")
+    with pytest.raises(SchemaError, match="without a spindle"):
+        Timeline.of(program, schema.model_copy(update={"commands": axes}), 1.0)
+    coolant = axes[0].model_copy(update={"name": "coolant"})
+    with pytest.raises(SchemaError, match="does not tell the commands coolant"):
+        Timeline.of(program, schema.model_copy(update={"commands": (*spindle, coolant)}), 1.0)

@@ -125,3 +125,9 @@ def test_feeds_for_each_turn_and_of_cycles_stay_and_are_told(tmp_path):
 def test_a_word_in_a_comment_is_no_word(line, tmp_path):
     text, _ = copied(["G90 G94 S3000 M3", "G0 X0 Z2", line], {3: 0.5}, tmp_path)
     assert text[2] == line.replace("F600", "F300") + " ; crossfeed: F600 -> F300"
+
+
+def test_a_feed_above_a_hundred_thousand_is_written_without_its_tenths(tmp_path):
+    text, made = copied(["G90 G94 S3000 M3", "G0 X0 Z2", "G1 X900 F200001"], {3: 0.7}, tmp_path)
+    assert text[2] == "G1 X900 F140001 ; crossfeed: F200001 -> F140001"
+    assert made["changed_lines"] == 1

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from crossfeed.errors import MachineError
 from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import KINDS, NEIGHBOURS, draw_machine, period_of
-from crossfeed.fleet.generate import MachineLog, draw_log, draw_table
+from crossfeed.fleet.generate import MachineLog, _sessions, draw_log, draw_table
 from crossfeed.fleet.habits import FEWEST, HIGHEST_LOAD, draw_habits
+from crossfeed.fleet.people import Stint
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.machines.simulated.catalogue import machine_named
 
@@ -156,3 +157,17 @@ def test_generating_needs_no_frame_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+STINTS = (Stint("a", 0, 40), Stint("", 40, 60), Stint("b", 60, 170), Stint("", 170, 200), Stint("c", 200, 260))
+
+
+def test_a_log_is_cut_where_a_stretch_ends_once_it_is_long_enough() -> None:
+    """Ten inner steps a row: rows 0-4 a, 4-6 nothing, 6-17 b, 17-20 nothing, 20-26 c, of which 24 were logged."""
+    assert _sessions(STINTS, 10, 24, 10, only_running=False) == (("run_01", "a", 0, 17), ("run_02", "c", 17, 24))
+    assert _sessions(STINTS, 10, 24, 5, only_running=False) == (
+        ("run_01", "a", 0, 6),
+        ("run_02", "b", 6, 17),
+        ("run_03", "c", 17, 24),
+    )
+    assert _sessions((Stint("", 0, 50),), 10, 5, 99, only_running=False) == (("run_01", "standing", 0, 5),)

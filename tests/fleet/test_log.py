@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import draw_machine
 from crossfeed.fleet.habits import Dial
-from crossfeed.fleet.log import as_written, polled
+from crossfeed.fleet.log import _drop_out, as_written, polled
 from crossfeed.fleet.people import _turn
 from crossfeed.fleet.servo import Servo, held_torque
 
@@ -82,3 +82,10 @@ def test_a_button_turns_a_knob_at_once() -> None:
     knob = np.ones(30)
     _turn(knob, 5, 0.3, jumps=True)
     assert knob.tolist() == [1.0] * 5 + [0.3] * 25
+
+
+def test_one_gap_in_five_takes_all_sensors() -> None:
+    sensors = np.zeros((400_000, 6))
+    _drop_out(sensors, 2000.0, np.random.default_rng(0))
+    lost = np.isnan(sensors).sum(axis=1)
+    assert (lost == 6).sum() / ((lost == 6) | (lost == 1)).sum() == pytest.approx(0.2, abs=0.03)

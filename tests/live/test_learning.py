@@ -94,3 +94,12 @@ def test_tracked_widths_are_counted_in_predicted_deviations() -> None:
         assert wide.quantile(0.5 - level / 2.0).item() == pytest.approx(3.0 - 4.0 * width)
         assert wide.quantile(0.5 + level / 2.0).item() == pytest.approx(3.0 + 4.0 * width)
     assert (wide.median.item(), wide.mean.item()) == (3.0, 3.0)
+
+
+def test_nothing_is_learned_after_the_end(shop: Shop, tmp_path: Path) -> None:
+    learner = LiveLearner(shop.opened, tmp_path, OnlineConfig(mode="all", learning_rate=5e-3, every=4, steps=4))
+    rows = _rows(shop, 60)
+    learner.close()
+    before = len(_journal(tmp_path))
+    assert not any(learner.observe(rows[:end]) for end in range(1, len(rows) + 1))
+    assert (learner.updates, len(_journal(tmp_path))) == (0, before)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crossfeed.errors import LogError, SchemaError, TableError
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import read_plans
-from crossfeed.serving.plan_table import columns_of_file, plan_columns
+from crossfeed.serving.plan_table import _converted, columns_of_file, plan_columns
 from tests.evaluation.small_machine import SCHEMA
 from tests.serving.conftest import Place
 
@@ -157,3 +157,7 @@ def test_a_row_may_be_early_or_late_by_a_hundredth_of_a_period() -> None:
         plan_columns({**PLAN, "time": [1.0, 1.5, 2.004]}, SCHEMA, 0.25, "plan")
     with pytest.raises(TableError, match=r"lacks spindle_speed in row 3 \(0\.75 s\), one of 2 entries"):
         plan_columns({"spindle_speed": [1.0, 2.0, np.nan], "feed_x": [1.0, 2.0, np.inf]}, SCHEMA, 0.25, "plan")
+
+
+def test_units_with_an_offset_are_converted_with_it() -> None:
+    assert _converted(np.array([293.15, 300.0]), "K", "degC") == pytest.approx([20.0, 26.85])

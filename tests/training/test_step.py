@@ -194,3 +194,7 @@ def test_step_never_waits_for_the_host_on_a_gpu(table: Table, name: str, stage: 
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert bool(step.trace()[:3].isfinite().all())
+
+
+def test_a_step_on_a_cpu_is_never_captured(table: Table) -> None:
+    assert not make_step(table).captured

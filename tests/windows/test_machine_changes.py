@@ -233,3 +233,9 @@ def test_each_command_of_each_window_has_a_log_normal_factor_of_its_own() -> Non
     assert log_BA.mean(0).abs().max() < 0.03
     assert log_BA.std(0).tolist() == pytest.approx([0.5, 0.5], rel=0.05)
     assert (log_BA[:, 0] * log_BA[:, 1]).mean().abs() < 0.03
+
+
+def test_draws_of_a_window_stay_those_of_the_protocol() -> None:
+    """Whoever validates with the same seed, today or later, draws the same numbers; these are held still."""
+    drawn = window_draw(3, torch.tensor([0, 1, 1_000_003]))((3, 2))
+    assert (drawn * 2**24).long().tolist() == [[8220068, 3978247], [15532692, 238857], [12809481, 258747]]

@@ -131,3 +131,9 @@ def test_a_program_is_cut_into_stretches_of_twenty_places(piece, timeline):
     log = collect(piece, timeline, read_task(None, {}), LinearPolicy(1.0, np.zeros(2), 0.03), runs=1)
     assert log.override_NH.shape == (1, -(-len(timeline) // 20))
     assert log.state_NHF[0, 0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("runs", "stretch"), [(0, 13), (2, 0)])
+def test_a_log_without_runs_or_stretches_is_refused(piece, timeline, runs, stretch):
+    with pytest.raises(ConfigError, match=f"{runs} runs in stretches of {stretch} places"):
+        collect(piece, timeline, read_task(None, {}), LinearPolicy(1.0, np.zeros(2), 0.04), runs, stretch)

@@ -112,3 +112,11 @@ def test_a_common_change_of_unit_changes_no_score(table: list[list[float]], scal
     for line in rank(moved):
         assert line.robust == pytest.approx(before[line.candidate].robust, abs=1e-5, rel=1e-4)
         assert line.paper == pytest.approx(before[line.candidate].paper, abs=1e-5, rel=1e-4)
+
+
+def test_a_pool_without_latents_was_scored_by_a_loss_that_no_run_had() -> None:
+    runs = [outcome("a", [1.0] * 6), outcome("b", [2.0] * 6)]
+    bare = [replace(run, components={k: v for k, v in run.components.items() if k != "ssl"}) for run in runs]
+    dead = outcome("dead", [math.nan] * 6, invalid="collapse")
+    assert [line.candidate for line in rank([*bare, dead])] == ["a", "b", "dead"]
+    assert all(line.components.keys() == WEIGHTS.keys() - {"ssl"} for line in rank([*bare, dead])[:2])
