@@ -408,6 +408,13 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("distribution/student_t.py", "0.5", "high = torch.full_like(nu, 0.5 * math.pi)"): (
         "a wider bracket of a search that ends at the same value"
     ),
+    ("audits/units.py", "rest <= allowed", ""): "a ratio that is explained to within exactly the least",
+    ("audits/units.py", "low <= reach / f.inflation <= high", ""): "a reach of exactly the least or the most",
+    (
+        "machines/simulated/stock.py",
+        "cells > 0",
+        "mean_depth = np.divide(volume, cells * block.cell**2, out=np.ones(count), where=cells > 0)",
+    ): "what removes nothing is air either way",
     ("control/search.py", "cost[order[0]] < cheapest", ""): "a plan that costs exactly as much",
     (
         "machines/simulated/noise.py",

@@ -1,5 +1,6 @@
 """The stock model: what is cut once is gone, and the chip cross-section is depth times width."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -137,3 +138,15 @@ def test_a_tool_beside_the_block_removes_nothing() -> None:
     for x, y in ((-200.0, 30.0), (280.0, 30.0), (40.0, -200.0), (40.0, 260.0)):
         assert block.remove(x, y, -3.0, 5.0) == (0.0, 0)
     assert np.array_equal(block.heights, before)
+
+
+def test_a_face_mill_meets_the_same_stock_wherever_the_part_lies() -> None:
+    """A single pass: the block is as wide as the path, and no corner of it lies beside the path."""
+    face, path = replace(TOOL, diameter=50.0), line((0, 0, -1), (120, 0, -1))
+    told = []
+    for shift in ((0.0, 0.0, 0.0), (300.0, -700.0, 0.0), (-800.0, 450.0, 0.0)):
+        met = engage(path + shift, np.full(len(path), True), np.zeros(len(path), dtype=np.intp), [face], stock_top=0.0)
+        told.append(np.column_stack([met.depth, met.width]))
+    assert told[0].max() > 0.0
+    for moved in told[1:]:
+        np.testing.assert_allclose(moved, told[0], rtol=0.05, atol=0.05)
