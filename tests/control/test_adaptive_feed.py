@@ -1,6 +1,7 @@
 """Adaptive feed control and the oracle: what they keep, and what they report."""
 
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,3 +77,21 @@ def test_a_cut_that_took_no_power_crept_at_the_lowest_feed(piece, timeline, taug
     control._references = {cut: (0.0, seconds) for cut, (_, seconds) in control._references.items()}
     run = trial(piece, timeline, read_task(None, {}), control, taught[1])
     assert run.knobs[:, 0] == pytest.approx(1.0)
+
+
+def test_the_oracle_keeps_more_room_only_after_a_run_that_passed_a_limit_more_often(timeline, taught, monkeypatch):
+    """Every place uses 1.1 of its limit: it is turned down by one factor each round, unless a limit was passed."""
+    feeds, passed = [], iter((0, 0, 0, 1, 0))
+
+    def run(*given):
+        feeds.append(getattr(given[3], "feed_T", None))
+        return replace(taught[0], cost=100.0, above=np.array([next(passed)]))
+
+    monkeypatch.setattr("crossfeed.control.oracle.trial", run)
+    monkeypatch.setattr("crossfeed.control.oracle.PlannedKnobs", lambda _, feed_T, __: SimpleNamespace(feed_T=feed_T))
+    monkeypatch.setattr("crossfeed.control.oracle.reachable", lambda _, feed_T, spindle_T, *__: (feed_T, spindle_T))
+    monkeypatch.setattr("crossfeed.control.oracle._used", lambda *_: np.full(len(timeline), 1.1))
+    oracle(None, timeline, read_task(None, {}), None, rounds=4)
+    fed = [feed_T[timeline.cutting].max() for feed_T in feeds[1:]]
+    shares = [after / before for before, after in pairwise(fed)]
+    assert shares == pytest.approx([(room / 1.1) ** (1 / 0.78) for room in (0.99, 0.99, 0.98)])
