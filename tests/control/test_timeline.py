@@ -129,3 +129,14 @@ def test_a_model_with_other_commands_than_a_program_tells_is_refused():
     coolant = axes[0].model_copy(update={"name": "coolant"})
     with pytest.raises(SchemaError, match="does not tell the commands coolant"):
         Timeline.of(program, schema.model_copy(update={"commands": (*spindle, coolant)}), 1.0)
+
+
+def test_a_log_has_a_row_every_second_unless_it_says_otherwise():
+    commands = np.array(
+        [[0.0, 0.0, 0.0, 0.0], [900.0, 300.0, 400.0, 0.0], [900.0, 12_000.0, 0.0, 0.0], [900.0, 0.5, 0.0, 0.0]]
+    )
+    logged = Timeline.of_log(canonical(), commands)
+    assert (logged.period, logged.seconds) == (1.0, 4.0)
+    assert Timeline.of_log(canonical(), commands, 0.5).seconds == 2.0
+    assert logged.feed_share_T.tolist() == [0.0, 1.0, 0.0, 0.0], "what is as fast as a rapid is one"
+    assert logged.cut_T.tolist() == [-1, 0, -1, -1]
