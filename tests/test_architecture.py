@@ -19,6 +19,16 @@ def steps() -> list[tuple[int, str, str]]:
     return [(int(match[1]), match[2], re.findall(r"`(\w+)`", match[3])[0]) for match in found]
 
 
+def test_rooms_named_files_to_begin_with_that_had_moved() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [line.split("|") for line in text.splitlines() if re.match(r"\| `[a-z_]+`[^|]*\|[^|]*\|[^|]*\|[^|]*\|$", line)]
+    assert len(rooms) > 20
+    for _, room, *_, files, _ in rooms:
+        folder = ROOT / "crossfeed" / re.findall(r"`(\w+)`", room)[0]
+        for name in re.findall(r"`([a-z_/]+\.py)`", files):
+            assert any((beside / name).is_file() for beside in (folder, folder.parent)), f"{room.strip()}: {name}"
+
+
 def floors() -> dict[str, int]:
     """How deep each room lies, from the import contract: the deepest is 0."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
