@@ -21,7 +21,8 @@ def steps() -> list[tuple[int, str, str]]:
 
 def test_rooms_named_files_to_begin_with_that_had_moved() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rooms = [line.split("|") for line in text.splitlines() if re.match(r"\| `[a-z_]+`[^|]*\|[^|]*\|[^|]*\|[^|]*\|$", line)]
+    cells = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    rooms = [each for each in cells if len(each) == 6]
     assert len(rooms) > 20
     for _, room, *_, files, _ in rooms:
         folder = ROOT / "crossfeed" / re.findall(r"`(\w+)`", room)[0]
