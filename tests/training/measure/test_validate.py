@@ -55,6 +55,23 @@ def test_one_strange_machine_does_not_decide_which_epoch_is_kept() -> None:
     assert wild_median < 1.5 * median
 
 
+def test_a_machine_with_a_single_judged_value_counts_as_one() -> None:
+    tables = [toy_table(name, seed=number) for number, name in enumerate(("one", "two", "three"))]
+    config = small_config({"data.normaliser": "frame", "model.identity": "described"}, "crossfeed")
+    step, found = make_step(tables[0], "finetune", name="crossfeed"), []
+    for kept in (False, True):
+        data = prepare(tables, config, torch.device("cpu"))
+        windows = data.validation
+        judge = Validator(step.model, windows, windows, config, "float32")
+        own_W = judge.windows_W[windows.machine_W[judge.windows_W] == 2]
+        rows, times = (windows.last_W[own_W, None] + torch.tensor(windows.horizons)).unique(return_counts=True)
+        windows.m_NC[int(windows.last_W[windows.machine_W == 2].min()) - windows.context + 1 :] = False
+        once = int(rows[times == 1].max())
+        windows.m_NC[once, 0], windows.x_NC[once, 0] = kept, 1e3
+        found.append(judge.usual_machine_crps())
+    assert found[1] > found[0], "the median of three machines, not the lower one of two"
+
+
 def test_a_sensor_network_has_neither_latent_losses_nor_latents(table: Table) -> None:
     protocol = validator(table, name="crossfeed")
     assert protocol.losses("finetune")[0] == {}
