@@ -94,3 +94,12 @@ def test_five_rows_at_a_speed_tell_what_turning_needs_there():
         law = CuttingLaw.from_logs(schema, sensors, commands)
         assert ("spindle_torque" in law.idle) == known
         assert not known or law.idle["spindle_torque"] == pytest.approx((0.0, 1.5 / 3000.0))
+
+
+def test_what_a_standing_spindle_holds_is_no_part_of_what_turning_needs():
+    schema, rows = canonical(), 60
+    sensors, commands = np.full((rows, len(schema.sensors)), 4.0), np.zeros((rows, 4))
+    commands[20:, 0] = np.where(np.arange(40) < 20, 2000.0, 4000.0)
+    sensors[20:] = commands[20:, [0]] / 1000.0
+    idle = CuttingLaw.from_logs(schema, sensors, commands).idle["spindle_torque"]
+    assert idle == pytest.approx((0.0, 0.001), abs=1e-9)
