@@ -481,7 +481,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("machines/simulated/stock.py", "1e-06", "stride = max(float(travelled[-1]) / count, 1e-6)"): (
         "any tiny number keeps a path of no length from being divided by"
     ),
-    ("model/jepa/head.py", "np.abs(zero_C) <= reach", ""): "a zero that lies exactly so far away",
+    ("windows/normalise.py", "np.abs(zero_C) <= reach", ""): "a zero that lies exactly so far away",
     ("model/live.py", "level is None or held is None", ""): "a model always has a level or never",
     (
         "model/parts/dropout.py",
