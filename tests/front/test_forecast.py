@@ -236,5 +236,6 @@ def test_a_history_without_a_command_was_forecast_without_a_word(
     house: House, history: pl.DataFrame, plan: pl.DataFrame
 ) -> None:
     assert "warning" not in repr(house.model.forecast(history.with_columns(machine=pl.lit("mill_a")), plan))
-    told = repr(house.model.forecast(history.drop("feed_y"), plan))
-    assert "warning: the history has no feed_y; it is taken as 0 throughout" in told
+    told = repr(house.model.forecast(history.drop("feed_x"), plan))
+    assert "warning: the history has no feed_x; it is taken as 0 throughout" in told
+    assert "feed_y" not in repr(house.model.forecast(history.drop("feed_y"), plan)), "it stood still in training too"
