@@ -47,11 +47,11 @@ class RidgeForecaster(Learner):
         solutions = self._solve(train, shape)
         scores = []
         for self._weight_PO, self._offset_O in solutions:
-            squared, count = 0.0, 0
+            squared = 0.0
             for batch in batches(validation, torch.arange(len(validation))):
                 error = (self._mean(batch) - batch.future_x_BHC) * batch.future_m_BHC
-                squared, count = squared + float(error.square().sum()), count + int(batch.future_m_BHC.sum())
-            scores.append(squared / max(count, 1))
+                squared += float(error.square().sum())
+            scores.append(squared)
         chosen = scores.index(min(scores))
         self.penalty, (self._weight_PO, self._offset_O) = _PENALTIES[chosen], solutions[chosen]
         self._spread_HC = learned_spread(self._mean, train, validation)

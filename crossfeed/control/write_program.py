@@ -123,5 +123,5 @@ def _path(move: Move) -> tuple[Any, ...]:
 def _fed(old: Move, new: Move, factor: dict[int, float], left: set[int]) -> bool:
     if old.feed is None or new.feed is None:
         return old.feed == new.feed
-    wanted = old.feed * (1.0 if old.line in left or abs(factor[old.line] - 1.0) <= _SAME else factor[old.line])
+    wanted = old.feed * (1.0 if old.line in left else factor[old.line])
     return abs(new.feed - wanted) <= max(0.11, 2.0 * _SAME * wanted)

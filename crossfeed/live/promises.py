@@ -133,7 +133,7 @@ class Promises:
                     self._compare(promise, row, by_number, period)
         if rows:
             self._judged = max(self._judged, rows[-1].time)
-            oldest = rows[-1].time - (self._horizons[-1] + 1) * period
+            oldest = rows[-1].time - self._horizons[-1] * period
             while self._open and self._open[0].row.time < oldest:
                 self._open.popleft()
 

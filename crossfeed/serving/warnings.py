@@ -104,7 +104,6 @@ def disagreement(model: SensorModel, history: History, commands: np.ndarray, con
     past_1KA = rows(model.normaliser.transform_commands(history.commands[-context:]))
     planned_1TA = rows(model.normaliser.transform_commands(commands))
     m_1KC = x_1KC.isfinite()
-    x_1KC = torch.where(m_1KC, x_1KC, 0.0)
     rows_read = model.eval().read(x_1KC, m_1KC, model.level(x_1KC, m_1KC))
     encoded = model.context(rows_read, past_1KA)
     apart_1HC = model.decode(encoded, Plan.under(planned_1TA, model.horizons)).disagreement
