@@ -95,7 +95,7 @@ class ProgramFollower:
         fine = trace.commanded(self.schema.commands)[begin : begin + rows * width]
         fine = np.pad(fine, ((0, rows * width - len(fine)), (0, 0)))
         means = fine.reshape(rows, width, -1).mean(axis=1)
-        values = {name: tuple(column.tolist()) for name, column in zip(self.schema.command_names, means.T)}
+        values = {name: tuple(column.tolist()) for name, column in zip(self.schema.command_names, means.T, strict=True)}
         return {name: row[:steps] for name, row in values.items()}, {name: row[steps:] for name, row in values.items()}
 
 
