@@ -244,6 +244,7 @@ _START = "start = torch.where(heavy, 0.0, (0.5 * math.pi - _REACH / nu.sqrt()).c
 _VIEW = "return _never_empty(m_BKC, m_BKC & (draw((len(m_BKC), 1, m_BKC.shape[2])) < keep), draw)"
 _SHIFT = "offset_B1C = (2.0 * draw(shape) - 1.0) * FARTHEST_SHIFT * (draw(shape) < SHIFTED)"
 _NEVER_HIT = "a draw never is the very number it is compared with"
+_STANDS = "steps of a standing spindle that are not skipped give nought, later"
 _TOTAL = "return pl.when(total > 0).then((value * pl.col(_WEIGHT)).sum() / total).otherwise(value.mean()).alias(name)"
 HARMLESS: dict[tuple[str, str, str], str] = {
     ("ingest/resample.py", "total > 0", _TOTAL): "no weight is below one microsecond",
@@ -501,4 +502,41 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ),
     ("serving/describe.py", "estimate.mean < 0.0", ""): "a difference of exactly nought is told before",
     ("windows/corrupt.py", "draw(shape) < of_events", ""): _NEVER_HIT,
+    ("audits/swapped.py", "abs(np.log(as_held.ratio)) < abs(np.log(as_named.ratio))", ""): (
+        "two ratios that are exactly as far from one"
+    ),
+    (
+        "control/limited_sensor.py",
+        "1000000.0",
+        "_ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question",
+    ): ("any height that no load reaches"),
+    (
+        "control/trial.py",
+        "256",
+        "moment = Moment(run.position, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))",
+    ): ("a row more of the past, before all that a model reads"),
+    ("edge.py", "weight_M * np.exp(-0.5 * z_M ** 2)", ""): "halving the bracket ends at the same value, later",
+    ("live/row_maker.py", "1", "self._touched = None if self.newest % ticks == 0 else complete * ticks + 1"): (
+        "a microsecond later lies in the same row"
+    ),
+    ("live/row_maker.py", "2", "back = round((LATEST_S + CARRY_FORWARD_S) * MICROSECONDS) + 2 * ticks"): (
+        "a row more is kept than later rows depend on"
+    ),
+    ("machines/simulated/overrides.py", "abs(held * time_step - schedule.period) > 1e-09", ""): (
+        "a period that is off by exactly a billionth of a second"
+    ),
+    ("machines/simulated/spindle.py", "speed == 0.0", "if speed == 0.0 and integral == 0.0:"): _STANDS,
+    ("machines/simulated/spindle.py", "0.0", "if speed == 0.0 and integral == 0.0:"): _STANDS,
+    ("serving/plan_table.py", "np.abs(steps - period) > ON_THE_CLOCK * period", ""): (
+        "a step that is off by exactly a hundredth"
+    ),
+    (
+        "study/record/outcomes.py",
+        "0.0",
+        'return RunOutcome(run.candidate, run.seed, {}, 0.0, 0.0, invalid=run.outcome["invalid"])',
+    ): "nobody reads numbers of a run that is invalid",
+    ("training/step.py", "derive(seed, 'dropout', self.stage, epoch) + self.team.rank * OTHER_DROPOUT", ""): (
+        "every process of a team has a seed of its own either way"
+    ),
+    ("windows/plan_changes.py", "draw(windows) < self.config.share", ""): _NEVER_HIT,
 }
