@@ -41,7 +41,9 @@ def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str, ne
     for start in (0, 64):
         batch = windows.batch(torch.arange(start, start + 64))
         update(prepared, batch, errors_in_advance(original, batch), optimiser, 1.0)
-    after = finish(prepared).module.state_dict()
+    finished = finish(prepared).module
+    assert not any(parameter.requires_grad for parameter in finished.parameters()), "what has learned is frozen"
+    after = finished.state_dict()
     assert after.keys() == before.keys(), "a low-rank correction is merged into plain weights"
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved

@@ -85,3 +85,14 @@ def test_a_normaliser_of_another_table_is_a_violation() -> None:
     findings = _findings(Normaliser.fit(split_table(other).train_rows(other)), split, table)
     assert [finding.severity for finding in findings] == ["violation"]
     assert "neither" in findings[0].measured
+
+
+def test_without_a_normaliser_a_split_or_tables_there_is_nothing_to_say() -> None:
+    table = random_table([60] * 12)
+    other = random_table([60] * 12, 1)
+    split, strange = split_table(table), Normaliser.fit(split_table(other).train_rows(other))
+    sides = json.loads(split.to_json())
+    assert not list(check_normaliser(case_of(table, split=sides)))
+    assert not list(check_normaliser(case_of(table, normaliser=strange)))
+    assert not list(check_normaliser(case_of(split=sides, normaliser=strange)))
+    assert list(check_normaliser(case_of(table, split=sides, normaliser=strange)))

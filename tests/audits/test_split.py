@@ -34,12 +34,14 @@ def test_programs_on_both_sides_are_a_warning_in_a_split_by_session() -> None:
     table = _table()
     findings = _findings(table, _split(table))
     assert [(finding.severity, finding.subject) for finding in findings] == [("warning", "NC programs")]
+    assert findings[0].cause == "the split goes by session"
 
 
 def test_programs_on_both_sides_are_a_violation_where_the_split_promises_otherwise() -> None:
     table = _table()
-    findings = _findings(table, _split(table) | {"by": "program"})
-    assert "violation" in {finding.severity for finding in findings}
+    (finding,) = (f for f in _findings(table, _split(table) | {"by": "program"}) if f.severity == "violation")
+    assert finding.subject == "NC programs"
+    assert finding.cause == "the split goes by program but was made for other sessions"
 
 
 @pytest.mark.parametrize("alias", ["mill/session003", "session003", "mill/run0/session003"])

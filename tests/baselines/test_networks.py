@@ -176,3 +176,13 @@ def test_sizes_shrink_and_base_has_the_widths_of_the_paper(shape: Shape) -> None
     assert (reader.hidden_size, reader.num_layers) == (256, 2)
     rssm = RECIPES["rssm"].build(features, "base", False)
     assert (rssm.width, rssm.stochastic) == (256, 64)
+
+
+def test_a_horizon_knows_the_plan_up_to_its_own_row(parts: dict[str, WindowSet], shape: Shape) -> None:
+    batch = some(parts["train"])
+    plan_BHG = Features(shape, NetworkInputs()).plan(batch)
+    steps_BHTA = plan_BHG[..., : shape.steps * shape.commands].unflatten(2, (shape.steps, shape.commands))
+    for slot, horizon in enumerate(shape.horizons):
+        assert torch.equal(steps_BHTA[:, slot, :horizon], batch.future_a_BTA[:, :horizon])
+        assert not steps_BHTA[:, slot, horizon:].any()
+    assert torch.equal(plan_BHG[..., shape.steps * shape.commands :], batch.mean_a_BHA)

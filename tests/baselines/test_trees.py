@@ -84,3 +84,28 @@ def test_absent_channels_go_in_as_missing(parts: dict[str, WindowSet], gappy: Wi
 def test_unfitted_trees_say_so(parts: dict[str, WindowSet]) -> None:
     with pytest.raises(ForecastError, match="before it was fitted"):
         TreesForecaster(BUDGET).predict(parts["test"].batch(torch.arange(2)))
+
+
+def test_a_tree_is_shown_every_lag_that_the_context_holds(parts: dict[str, WindowSet]) -> None:
+    """A context of 16 rows holds lags up to 15, however few sensors there are."""
+    forecaster, batch = TreesForecaster(BUDGET), parts["train"].batch(torch.arange(2))
+    forecaster._horizons = parts["train"].horizons
+    x_BKC, a_BKA = batch.x_BKC, batch.a_BKA
+    state_BP = torch.cat(
+        [
+            *(x_BKC[:, 15 - lag] for lag in (0, 1, 2, 4, 8)),
+            x_BKC.mean(1),
+            x_BKC.std(1, correction=0),
+            *(a_BKA[:, 15 - lag] for lag in (0, 1, 4)),
+        ],
+        dim=1,
+    )
+    wanted = [
+        torch.cat(
+            [state_BP, batch.mean_a_BHA[:, slot], batch.future_a_BTA[:, horizon - 1], batch.future_a_BTA[:, 0]], 1
+        )
+        for slot, horizon in enumerate(forecaster._horizons)
+    ]
+    found = torch.from_numpy(forecaster._predictors(batch)).unflatten(0, (2, len(wanted)))
+    torch.testing.assert_close(found[..., :-1], torch.stack(wanted, 1))
+    assert found[..., -1].tolist() == [list(forecaster._horizons)] * 2

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from crossfeed.control.adaptive_feed import AdaptiveFeed
-from crossfeed.control.controllers import AsWritten
+from crossfeed.control.adaptive_feed import AdaptiveConfig, AdaptiveFeed
+from crossfeed.control.controllers import AsWritten, Moment
 from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.oracle import _used, oracle
 from crossfeed.control.task import read_task
@@ -95,3 +95,31 @@ def test_the_oracle_keeps_more_room_only_after_a_run_that_passed_a_limit_more_of
     fed = [feed_T[timeline.cutting].max() for feed_T in feeds[1:]]
     shares = [after / before for before, after in pairwise(fed)]
     assert shares == pytest.approx([(room / 1.1) ** (1 / 0.78) for room in (0.99, 0.99, 0.98)])
+
+
+def test_a_cut_is_regulated_row_by_row_and_an_overload_counts_once(timeline, taught):
+    """Taught 2 kW above idling; 1, 4 and 2.5 kW come, smoothed to 1, 2.5 and 2.5, and more than 3 is an overload."""
+    control = AdaptiveFeed(canonical(), LAW, timeline, taught[0])
+    cut = int(timeline.cut_T[np.flatnonzero(timeline.cutting)[0]])
+    control._references = {cut: (2.0, 10.0)}
+    control.start(timeline, read_task(None, {"slew": 1.0}))
+    place = float(np.flatnonzero(timeline.cut_T == cut)[0])
+    sensors, commands, found = np.zeros((1, 17)), np.array([[3000.0, 10.0, 0.0, 0.0]]), []
+    for above in (1.0, 4.0, 2.5):
+        sensors[0, canonical().sensor_names.index("spindle_power")] = above + 0.18
+        found.append(control.act(Moment(place, (1.0, 1.0), sensors, commands))[0])
+    assert found == pytest.approx([1.2, 0.5, 0.8])
+    (line,) = control.report.values()
+    assert (line.overloads, line.seconds, line.highest) == pytest.approx((1, 3.0, 4.0))
+    assert line.row["seconds_saved"] == pytest.approx(7.0)
+    assert line.row["highest_percent"] == pytest.approx(200.0)
+    assert line.row["mean_override_percent"] == pytest.approx(250.0 / 3.0)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"reference": 1.01}, {"reference": 0.0}, {"overload": 1.0}, {"smoothing": 1.0}, {"level": 0.0}]
+)
+def test_a_control_that_could_not_regulate_is_refused(setting):
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        AdaptiveConfig(**setting)
+    assert AdaptiveConfig(reference=1.0, smoothing=0.0).reference == 1.0

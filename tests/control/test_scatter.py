@@ -33,6 +33,20 @@ def test_too_few_rows_say_nothing_about_scatter():
     assert smoothed(np.array([2.0]), np.array([True]), Scatter(1.0, 1.0)).tolist() == [2.0]
 
 
+def test_eight_pairs_two_rows_apart_are_enough():
+    """Loads that climb by 1, 3, 1, 3 and so on: 1 or 9 squared from row to row, 16 from every row to the next but one.
+
+    The middle of five ones and four nines is 1; the scatter would be 2 * 1 - 16, so that there is none. With one row
+    less, seven pairs say nothing about rows two apart: all of the middle of four ones and four nines is scatter.
+    """
+    climbing = np.concatenate(([0.0], np.cumsum([1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0])))
+    assert Scatter.of(climbing, np.ones(10, dtype=bool)) == Scatter(0.0, 0.0)
+    fewer = Scatter.of(climbing[:9], np.ones(9, dtype=bool))
+    assert fewer.share == 1.0
+    assert fewer.spread == pytest.approx(np.sqrt(2.0 * 5.0 / (2.0 * 0.4549)))
+    assert Scatter.of(climbing[:8], np.ones(8, dtype=bool)) == Scatter()
+
+
 def test_a_reading_that_is_all_scatter_is_the_mean_of_its_neighbourhood():
     cutting = np.ones(4, dtype=bool)
     assert smoothed(np.array([1.0, 2.0, 6.0, 4.0]), cutting, Scatter(10.0, 1.0)) == pytest.approx([1.0, 3.0, 4.0, 4.0])

@@ -112,3 +112,8 @@ def test_chances_and_knobs_have_their_ends(content):
 def test_chances_and_knobs_reach_their_ends():
     task = read_task(None, {"risk": "50 %", "confidence": 0.5, "feed": {"max": 2.0}, "spindle": {"min": "1 %"}})
     assert (task.risk, task.confidence, task.feed.max, task.spindle.min) == (0.5, 0.5, 2.0, 0.01)
+
+
+@pytest.mark.parametrize("text", ["80%", "80 %", "0.8", " 0.8 ", "80 percent", 0.8])
+def test_a_share_may_be_written_with_or_without_a_per_cent_sign(text):
+    assert read_task(None, {"feed": {"min": text, "max": 1.2}}).feed.min == pytest.approx(0.8)

@@ -58,6 +58,9 @@ def test_after_a_place_the_rest_is_the_rest():
         COURSE.commands_TA[10:].sum(axis=0) - 0.5 * COURSE.commands_TA[10]
     )
     assert len(COURSE.after(3.0, 7)) == 7
+    assert len(COURSE.after(0.0)) == len(COURSE)
+    assert len(COURSE.after(3.0)) == len(COURSE.after(3.0 - 1e-10)) == len(COURSE) - 3
+    assert len(COURSE.after(2.9)) == len(COURSE) - 2
     with pytest.raises(ProgramError, match="is over"):
         COURSE.after(float(len(COURSE)))
 

@@ -5,14 +5,16 @@ import math
 from pathlib import Path
 
 import pytest
+import torch
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.bundle import measure_bundle
+from crossfeed.evaluation.bundle import _suite_mask, measure_bundle
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run import train
 from tests.evaluation.conftest import TrainedRun, small_config
+from tests.evaluation.small_machine import normaliser_of, small_table, window_set
 
 COMPONENTS = {"clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl"}
 
@@ -51,6 +53,14 @@ def test_the_saved_model_gives_the_numbers_of_training_again(bundle: dict, mende
     assert bundle["replay_rmse"] == pytest.approx(at_training, rel=1e-6)
     assert bundle["components"]["clean"] == pytest.approx(at_training, rel=1e-5)
     assert bundle["command_ratio"] > 0.9
+
+
+def test_every_candidate_is_judged_under_the_same_masks() -> None:
+    """How many of 4800 entries are hidden, and how many of 600 sensors in all their rows, held still."""
+    table = small_table(runs=6)
+    batch = window_set(table, normaliser_of(table)).batch(torch.arange(200))
+    hidden_BKC = batch.m_BKC & ~_suite_mask(batch, torch.empty(0)).m_BKC
+    assert (int(hidden_BKC.sum()), int(hidden_BKC.all(1).sum())) == (1981, 105)
 
 
 def test_schema_drop_is_judged_on_the_shared_sensors_alone(bundle: dict) -> None:

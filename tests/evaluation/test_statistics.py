@@ -102,6 +102,11 @@ def test_runs_missing_on_one_side_leave_the_comparison() -> None:
     assert result.mean_difference == 0.0
 
 
+def test_a_run_is_won_by_any_margin_and_a_tie_by_nobody() -> None:
+    (result,) = statistics.compare({"a": np.array([1.0, 2.0, 3.0, 4.0]), "b": np.array([9.0, 2.0, 2.999, 4.001])}, "a")
+    assert (result.wins, result.units) == (2, 4)
+
+
 def test_runs_that_are_not_in_common_prove_nothing() -> None:
     (result,) = statistics.compare({"a": np.array([1.0, np.nan]), "b": np.array([np.nan, 2.0])}, "a")
     assert (result.units, result.p_sign_flip) == (0, 1.0)
@@ -116,3 +121,5 @@ def test_the_power_table_names_what_cannot_be_reached_and_matches_the_t_test() -
     assert table[10, 1.0].power > 0.7
     (of_twenty,) = statistics.power_table(units=(20,), effects=(0.5,))
     assert of_twenty.power == pytest.approx(0.5645, abs=1e-4), "what tables of the paired t test say"
+    for without_effect in statistics.power_table(units=(13, 20, 50), effects=(0.0,)):
+        assert without_effect.power == pytest.approx(0.05), "half of the threshold at either end"

@@ -1,5 +1,7 @@
 """How controllers tell: steps, dead bands, delays, gaps; and what drives add to the textbook."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +10,8 @@ from hypothesis import strategies as st
 from crossfeed.fleet.dice import dice
 from crossfeed.fleet.draw import draw_machine
 from crossfeed.fleet.habits import Dial
-from crossfeed.fleet.log import _drop_out, as_written, polled
-from crossfeed.fleet.people import _turn
+from crossfeed.fleet.log import _commands, _drop_out, as_written, polled
+from crossfeed.fleet.people import Person, _played, _turn
 from crossfeed.fleet.servo import Servo, held_torque
 
 DRAW = dice(0, 0, "habits")
@@ -89,3 +91,46 @@ def test_one_gap_in_five_takes_all_sensors() -> None:
     _drop_out(sensors, 2000.0, np.random.default_rng(0))
     lost = np.isnan(sensors).sum(axis=1)
     assert (lost == 6).sum() / ((lost == 6) | (lost == 1)).sum() == pytest.approx(0.2, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("turned", "feed", "spindle"),
+    [
+        ("knob", [1.0, 1.0, None], [1.0, 1.0, 1.0]),
+        ("spindle_knob", [1.0, 1.0, 1.0], [1.0, 1.0, None]),
+        ("hold", [1.0, 1.0, 0.3], [1.0, 1.0, 1.0]),
+        ("stop", [1.0, 1.0, 0.3], [1.0, 1.0, 0.5]),
+    ],
+)
+def test_a_program_that_is_held_in_the_last_row_of_its_schedule_goes_on(
+    turned: str, feed: list[float | None], spindle: list[float | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last row is in force for good: there a hold would have no end, and other knobs stay where they were put."""
+    rates = dict.fromkeys(("knob", "spindle_knob", "hold", "stop"), 0.0) | {turned: 1.0}
+    person = Person(idle=0.0, jumps=1.0, reset=0.0, setting_up=0.0, warm_up=False, feed=1.0, rapid=1.0, sleeps=False,
+                    **rates)  # fmt: skip
+    monkeypatch.setattr("crossfeed.fleet.people._moments", lambda _, rate, rows: [rows - 1] if rate else [])
+    monkeypatch.setattr(
+        "crossfeed.fleet.people.play_under", lambda _job, schedule, *_: SimpleNamespace(inputs=schedule)
+    )
+    piece = SimpleNamespace(job=SimpleNamespace(seconds=10.0), material=None, second_spindle=False)
+    played = [_played(SimpleNamespace(time_step=0.1), piece, person, dice(0, number, "people")) for number in range(9)]
+    assert len({(schedule.feed[-1], schedule.spindle[-1]) for schedule in played}) > (
+        4 if None in feed + spindle else 0
+    )
+    for schedule in played:
+        for found, wanted in ((schedule.feed, feed), (schedule.spindle, spindle)):
+            for value, one in zip((found[1], found[-2], found[-1]), wanted, strict=True):
+                assert one is None or value == one
+
+
+def test_an_axis_that_creeps_is_told_to_stand_where_a_log_shows_measured_feeds() -> None:
+    velocity = np.array([[0.04, 0.06, -0.04, -0.06], [0.0] * 4, [10.0] * 4])
+    signals = SimpleNamespace(
+        trace=SimpleNamespace(physics=SimpleNamespace(axis_velocity=velocity, spindle_speed=np.full(4, 10.0 * np.pi))),
+        axis_velocity=velocity,
+        machine=SimpleNamespace(kind=SimpleNamespace(turning=False)),
+    )
+    habits = SimpleNamespace(measured_commands=True, unsigned_feeds=False, command_step=0.0, polls=1)
+    told = _commands(signals, habits, 4, 1)
+    np.testing.assert_allclose(told, np.array([[300.0] * 4, [0.0, 3.6, 0.0, -3.6], [0.0] * 4, [600.0] * 4]).T)

@@ -121,3 +121,12 @@ def test_every_row_is_kept_or_has_a_reason(seconds, gap, short) -> None:
     for (_,), part in found.frame.group_by(SESSION):
         assert part.height >= short
         assert (part[CLOCK].diff().drop_nulls() <= gap * SECOND).all()
+
+
+def test_a_pause_is_told_only_where_it_ends_a_session_that_no_rule_ends() -> None:
+    """Ten times the usual step: 10 s go on with a session, more end it, and that nobody stated it is said."""
+    for last, told in ((13.0, []), (13.1, ["no gap_s is stated, so a session ends at a pause of more than 10 s"])):
+        found, tally = segmented(raw_of([0, 1, 2, 3, last]), log_format_of())
+        assert list(tally.findings) == told
+        assert found.frame[SESSION].n_unique() == 1 + len(told)
+        assert not segmented(raw_of([0, 1, 2, 3, last]), log_format_of(gap_s=10.0))[1].findings

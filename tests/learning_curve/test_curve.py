@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from crossfeed.baselines.results import Result
 from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
@@ -85,6 +86,14 @@ def test_files_hold_what_was_found_and_can_be_read_back(drawn: tuple[LearningCur
     assert "too little to learn from" in text
     assert (out / "curve.png").stat().st_size > 5000
     assert (out / "curve.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_of_every_run_it_is_written_whether_the_plan_was_looked_at(drawn: tuple[LearningCurve, Path]) -> None:
+    listens = {"fleet": True, "ridge": True, "persistence": False, "mean": False}
+    files = [path for path in (drawn[1] / "runs").rglob("*.json") if "uses_future_commands" in path.read_text("utf-8")]
+    finished = [result for path in files if (result := Result.read(path)).status == "finished"]
+    assert len(finished) == 14, "ridge has nothing to learn from twice"
+    assert all(result.uses_future_commands == listens[result.model] for result in finished)
 
 
 def test_the_result_prints_and_becomes_a_frame(drawn: tuple[LearningCurve, Path]) -> None:

@@ -1,13 +1,15 @@
 """Files as controllers and spreadsheets write them: each oddity read rightly, counted, or refused."""
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
-from crossfeed.machines.delimited import _read_quickly, read_log
+from crossfeed.machines.delimited import _read_quickly, read_log, read_whole
 from crossfeed.machines.dialect import sniff
+from crossfeed.machines.numbers import parse_numbers
 
 COLUMNS = (NativeColumn("Value A", "a", "A"), NativeColumn("b", "b", "A"))
 
@@ -228,3 +230,27 @@ def test_plain_files_were_read_as_text_cell_by_cell(tmp_path) -> None:
         assert (found is not None) == quick
         frame, _ = read_log(path, COLUMNS)
         assert frame.rows() == [(1.5, 2.0), (3.0, 4.0)]
+
+
+def test_all_rows_but_the_one_that_was_cut_short_are_kept(read) -> None:
+    frame, repairs = read(b"Value A,b\n1,2\n3,4\n5,6\n7,8\n9")
+    assert frame.rows() == [(1.0, 2.0), (3.0, 4.0), (5.0, 6.0), (7.0, 8.0)]
+    assert repairs == {"last line cut short, dropped": 1}
+
+
+def test_a_column_is_of_numbers_where_every_cell_is_one_or_where_enough_are(tmp_path) -> None:
+    path = tmp_path / "whole.csv"
+    path.write_text("time,load,tool\n0,1.5,T1\n1,,T1\n2,off,T2\n3,2.5,T2\n")
+    assert [str(kind) for kind in read_whole(path).dtypes] == ["Float64", "String", "String"]
+    assert read_whole(path, numeric_share=0.75)["load"].to_list() == [1.5, None, None, 2.5]
+    assert str(read_whole(path, numeric_share=0.76)["load"].dtype) == "String"
+
+
+def test_an_empty_cell_is_no_grouped_thousand() -> None:
+    found = parse_numbers(pl.Series(["1.234,5", None, "2.000", "-", "7"]), commas=True, expected_commas=True)
+    assert found.values.to_list() == [1234.5, None, 2000.0, None, 7.0]
+    assert (found.grouped, found.late_commas, found.bad.to_list()) == (2, 0, [False] * 5)
+    found = parse_numbers(pl.Series(["1,234.5", None, "2,000", "x"]), commas=False, expected_commas=False)
+    assert found.values.to_list() == [1234.5, None, 2000.0, None]
+    assert (found.grouped, found.bad.to_list()) == (2, [False, False, False, True])
+    assert parse_numbers(pl.Series(["1 234", None, "a"]), commas=True, expected_commas=True).grouped == 1

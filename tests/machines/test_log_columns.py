@@ -147,3 +147,20 @@ def test_measured_values_are_sensors_and_set_points_are_commands() -> None:
 def test_further_channels_are_named_after_their_drive_and_quantity() -> None:
     others = other_channels({"SP LOAD": WAVE, "Xload": WAVE, "DES_POS|1": WAVE, "Strom X [A]": WAVE}, ["Strom X [A]"])
     assert [(each.channel, each.quantity) for each in others] == [("spindle_load", "load"), ("x_load", "load")]
+
+
+@pytest.mark.parametrize(
+    ("name", "channel"),
+    [
+        ("Motortemperatur Z", "z_motor_temp"),
+        ("Temperatur Spindel", "spindle_motor_temp"),
+        ("Umgebungstemperatur", "ambient_temp"),
+        ("Temperature", None),
+        ("Strom Spindel [A]", "spindle_current"),
+        ("Drehmoment X [Nm]", "x_torque"),
+        ("Torque_cmd X", None),
+        ("Leistung [kW]", "spindle_power"),
+    ],
+)
+def test_a_sensor_belongs_to_the_drive_that_its_name_says(name: str, channel: str | None) -> None:
+    assert [found.channel for found in find_columns({name: 50.0 * WAVE})] == ([channel] if channel else [])

@@ -1,6 +1,8 @@
 """MTConnect change logs: held values, sessions while active, units from the device model, real days."""
 
 import gzip
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.mtconnect import COLUMNS, LOG_FORMAT
 from crossfeed.machines.mtconnect_devices import read_devices
+from crossfeed.machines.mtconnect_events import read_lines
 
 UNITS = {"%": "PERCENT", "degC": "CELSIUS", "rpm": "REVOLUTION/MINUTE", "mm/s": "MILLIMETER/SECOND"}
 MODEL = """<?xml version='1.0'?>
@@ -152,3 +155,23 @@ def test_real_days_ingest(nist_folder) -> None:
     assert table.manifest["repairs"]["spindle_temp: outside 1 to 150 degC"] > 500
     assert table.commands[:, 4].max() < 60 * 1000
     assert np.isfinite(table.commands).all()
+
+
+class Chunk(bytes):
+    """A few bytes that count as many."""
+
+    def __len__(self) -> int:
+        return 500_000_000
+
+
+def test_a_packed_log_of_more_than_a_gigabyte_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch) -> None:
+    for chunks, fits in ((2, True), (3, False)):
+        packed = iter([Chunk(b"2016|x|1\n")] * chunks + [b""])
+        monkeypatch.setattr(
+            gzip, "open", lambda _, packed=packed: nullcontext(SimpleNamespace(read=lambda _: next(packed)))
+        )
+        if fits:
+            assert read_lines(tmp_path / "day.txt.gz", {}).rows() == [("2016", "x", "1")] * 2
+        else:
+            with pytest.raises(LogError, match="would become more than 1 GB"):
+                read_lines(tmp_path / "day.txt.gz", {})

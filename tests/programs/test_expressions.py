@@ -91,3 +91,32 @@ def test_numbers_survive_their_spelling(number: float) -> None:
 
 def test_what_is_true_is_one_and_what_is_false_is_nought() -> None:
     assert (value_of("TRUE"), value_of("FALSE"), value_of("NOT TRUE"), value_of("NOT FALSE")) == (1.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(
+            (f"3 {operator} 1+2", value)
+            for operator, value in zip(("==", ">=", "<=", "<>", ">", "<"), (1, 1, 1, 0, 0, 0))
+        ),
+        *(
+            (f"1+2 {operator} 3", value)
+            for operator, value in zip(("==", ">=", "<=", "<>", ">", "<"), (1, 1, 1, 0, 0, 0))
+        ),
+        *((f"0 AND 0 {operator} 1", 0.0) for operator in ("==", ">=", "<=", "<>", ">", "<")),
+        ("2 AND 2 == 2", 1.0),
+        ("1 OR 0 AND 0", 1.0),
+        ("1 XOR 0 AND 0", 1.0),
+        ("0 XOR 1 OR 1", 1.0),
+        ("8-2*3", 2.0),
+        ("8-6/2", 5.0),
+        ("8-7 DIV 2", 5.0),
+        ("8-7 MOD 4", 5.0),
+        ("8/2*4", 16.0),
+        ("7 DIV 2*2", 6.0),
+        ("7 MOD 4*2", 6.0),
+    ],
+)
+def test_an_operator_binds_as_tightly_as_on_paper(text: str, value: float) -> None:
+    assert value_of(text) == value

@@ -40,6 +40,7 @@ def test_a_moment_divides_a_session_into_known_and_following_rows(place: Place) 
         ("session1", 3.0, f"at least {CONTEXT}, the context"),
         ("session1", 75.0, "no moment at 75 s"),
         ("session1", -1.0, "no moment at -1 s"),
+        ("session1", 0.0, "has 1 rows up to 0 s"),
     ],
 )
 def test_a_moment_that_cannot_be_used_is_named(place: Place, session: str, at: float | None, said: str) -> None:

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.serving.noise import FEWEST, shared_chance, standard_noise
+from crossfeed.serving.noise import FEWEST, PERSISTENCE, shared_chance, standard_noise
 
 
 @settings(max_examples=20)
@@ -22,7 +22,7 @@ def test_paths_come_in_mirrored_pairs() -> None:
     np.testing.assert_allclose(noise.mean(0), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("persistence", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("persistence", [0.0, 0.5, 0.9, PERSISTENCE])
 def test_every_row_has_unit_spread_and_the_persistence_asked_for(persistence: float) -> None:
     noise = standard_noise(4000, 12, 2, 1, persistence)
     np.testing.assert_allclose(noise.std(0), 1.0, atol=0.06)
@@ -61,3 +61,10 @@ def test_futures_fork_where_plans_fork_and_keep_their_spread() -> None:
     together = [np.corrcoef(here[:, row], there[:, row])[0, 1] for row in (10, 19)]
     assert together == pytest.approx([0.25, 0.0], abs=0.06)
     np.testing.assert_allclose(there.std(0), 1.0, atol=0.06)
+
+
+def test_the_chance_that_is_not_shared_is_that_of_the_seed_as_well() -> None:
+    """Held still: the numbers behind a forecast are the same wherever and whenever its seed is named."""
+    noise = standard_noise(20, 3, 1, 7, PERSISTENCE, np.array([1.0, 0.6, 0.0]))
+    np.testing.assert_allclose(noise[0, :, 0], [0.00123015335748, -0.338033892703, -0.826183842904], rtol=1e-9)
+    np.testing.assert_allclose(noise[13, :, 0], [0.890591838757, 0.931567869807, 0.849450087558], rtol=1e-9)

@@ -161,3 +161,12 @@ def test_a_row_may_be_early_or_late_by_a_hundredth_of_a_period() -> None:
 
 def test_units_with_an_offset_are_converted_with_it() -> None:
     assert _converted(np.array([293.15, 300.0]), "K", "degC") == pytest.approx([20.0, 26.85])
+
+
+def test_an_at_sign_in_the_name_of_a_folder_asks_for_no_overrides(history: History, tmp_path: Path) -> None:
+    (tmp_path / "shop@home").mkdir()
+    frame = pl.DataFrame(PLAN)
+    frame.write_csv(tmp_path / "shop@home" / "plan.csv")
+    (plan,) = read_plans([tmp_path / "shop@home" / "plan.csv"], history)
+    assert plan.name == "plan.csv"
+    np.testing.assert_array_equal(plan.commands, np.stack([PLAN["spindle_speed"], PLAN["feed_x"]], 1))

@@ -1,6 +1,7 @@
 """Speeds that nobody drove: what is changed, what the model at the beginning makes of it, what stays as measured."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -174,3 +175,11 @@ def test_a_machine_whose_only_commands_are_feeds_has_nothing_to_remember() -> No
     feeds = tuple(command.model_copy(update={"quantity": "feed", "unit": "mm/min"}) for command in SCHEMA.commands)
     feeds_only = WorldModel.build(tiny_network(), SCHEMA.model_copy(update={"commands": feeds}), normaliser())
     assert Rehearsal.of(feeds_only, WINDOWS, torch.Generator()) is None
+
+
+def test_a_window_comes_to_rest_where_the_later_half_of_its_whole_plan_stands() -> None:
+    """Horizons 1, 2 and 8: a spindle that turns up to row 20 comes to rest at the four rows from 16 to 19."""
+    turns_N = torch.arange(60) <= 20
+    windows = SimpleNamespace(last_W=torch.arange(10, 30), horizons=(1, 2, 8))
+    assert rehearsal._coming_to_rest(windows, turns_N) == pytest.approx(5 / 20)
+    assert rehearsal._turning(windows, turns_N).tolist() == list(range(10))

@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from crossfeed.windows.split import Split, split_table
-from crossfeed.windows.split_tables import count_windows
+from crossfeed.windows.split_tables import DataConfig, count_windows
 from tests.typed import typed
 from tests.windows.tables import random_table, study_table
 
@@ -35,3 +37,12 @@ def test_the_command_says_why_there_is_no_window(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "at least 48" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["train_fraction", "validation_fraction"])
+def test_any_share_between_nothing_and_everything_may_be_a_side(name: str) -> None:
+    for share in (0.01, 0.99):
+        assert getattr(DataConfig(**{name: share}), name) == share
+    for share in (0.0, 1.0):
+        with pytest.raises(ValueError, match=name):
+            DataConfig(**{name: share})

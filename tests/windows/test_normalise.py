@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from crossfeed.errors import CheckpointError, TableError
 from crossfeed.ingest.table import Table
-from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.normalise import Normaliser, channel_statistics
 from crossfeed.windows.split import Split, split_table
 from tests.windows.tables import random_table
 
@@ -147,3 +147,14 @@ def test_a_normaliser_with_a_zero_scale_is_refused() -> None:
     text = normaliser.to_json().replace(repr(float(normaliser.sensor_scale[0])), "0.0")
     with pytest.raises(CheckpointError, match="not positive"):
         Normaliser.from_json(text)
+
+
+@pytest.mark.parametrize("method", ["zscore", "robust"])
+def test_a_channel_whose_deviation_is_too_small_for_a_number_has_the_scale_one(method: str) -> None:
+    """Squares of 1e-200 are nought: such a channel moves, and yet there is nothing to divide by."""
+    values = np.zeros((40, 1))
+    values[0] = 1e-200
+    location, scale, unseen = channel_statistics(values, ("current",), method, 0.01)
+    assert scale.tolist() == [1.0]
+    assert location == pytest.approx(0.0)
+    assert unseen == ()

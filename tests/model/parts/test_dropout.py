@@ -5,7 +5,7 @@ import torch
 
 from crossfeed.model.fast.acceleration import dropout_seeds, hash_dropout
 from crossfeed.model.parts.blocks import Block
-from crossfeed.model.parts.dropout import STEP_APART, Dropout, Seeds, hashed_dropout, random_bits
+from crossfeed.model.parts.dropout import STEP_APART, Dropout, Seeds, generated_dropout, hashed_dropout, random_bits
 from tests.model import toy
 
 
@@ -73,3 +73,15 @@ def test_two_dropouts_of_a_block_shared_one_mask() -> None:
     for block in (module for module in model.modules() if isinstance(module, Block)):
         seeds = [block.attention_dropout.seed, block.memory_dropout.seed, block.feed_forward_dropout.seed]
         assert len({seed.data_ptr() for seed in seeds if seed is not None}) == 3
+
+
+def test_one_draw_of_64_bits_serves_four_entries() -> None:
+    """Its quarters, from the lowest up, are compared as numbers of 16 bits with a sign; a rate of a half keeps those
+    above nought.
+    """
+    torch.manual_seed(3)
+    kept = generated_dropout(torch.ones(2, 5), 0.5)
+    torch.manual_seed(3)
+    draws = torch.empty(3, dtype=torch.int64).random_(-(2**63), None).tolist()
+    quarters = [(draw >> shift) % 2**16 for draw in draws for shift in (0, 16, 32, 48)][:10]
+    assert kept.flatten().tolist() == [2.0 if quarter < 2**15 else 0.0 for quarter in quarters]

@@ -122,3 +122,15 @@ def test_an_idle_window_followed_by_a_start_up_teaches_the_variance(kind: str, v
         assert gradient.abs().max() == 0.0
     else:
         assert gradient.abs().max() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [("pure", 1e-5**0.5), ("floored", 0.1), ("blended", 1.0), ("centred", 1.0), ("anchored", 1.0)]
+)
+def test_a_channel_seen_once_has_its_value_and_the_scale_of_one_that_stands(kind: str, scale: float) -> None:
+    m_BKC = torch.zeros(1, 6, 1, dtype=torch.bool)
+    m_BKC[0, 4] = True
+    found = _norm(kind).statistics(torch.full((1, 6, 1), 3.0), m_BKC)
+    assert found is not None
+    assert found.scale_BC.item() == pytest.approx(scale)
+    assert found.centre_BC.item() == pytest.approx(0.0 if kind == "blended" else 3.0)

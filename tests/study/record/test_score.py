@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.record.score import WEIGHTS, RunOutcome, leaders_disagree, rank
+from crossfeed.study.record.score import WEIGHTS, RunOutcome, leaders_disagree, rank, weights_of
 
 
 def outcome(candidate: str, values: list[float], seed: int = 0, ratio: float = 1.1, **flags: object) -> RunOutcome:
@@ -120,3 +120,11 @@ def test_a_pool_without_latents_was_scored_by_a_loss_that_no_run_had() -> None:
     dead = outcome("dead", [math.nan] * 6, invalid="collapse")
     assert [line.candidate for line in rank([*bare, dead])] == ["a", "b", "dead"]
     assert all(line.components.keys() == WEIGHTS.keys() - {"ssl"} for line in rank([*bare, dead])[:2])
+
+
+def test_without_latents_the_others_share_the_weight_of_the_self_supervised_component() -> None:
+    runs = [replace(run, components={k: v for k, v in run.components.items() if k != "ssl"}) for run in published()]
+    found = weights_of(runs)
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert found == pytest.approx({name: WEIGHTS[name] / 0.9 for name in WEIGHTS if name != "ssl"})
+    assert weights_of(published()) == weights_of([]) == WEIGHTS

@@ -8,6 +8,7 @@ import torch
 from crossfeed.ingest.table import Table
 from crossfeed.model.jepa.objectives import Stage
 from crossfeed.training.data import prepare
+from crossfeed.training.measure.health import latent_health
 from crossfeed.training.measure.loss_pass import ErrorOverVariance
 from crossfeed.training.measure.validate import Validator
 from tests.training.conftest import small_config, toy_table
@@ -76,6 +77,16 @@ def test_a_sensor_network_has_neither_latent_losses_nor_latents(table: Table) ->
     protocol = validator(table, name="crossfeed")
     assert protocol.losses("finetune")[0] == {}
     assert (protocol.health().values, protocol.health().reasons) == ({}, ())
+
+
+def test_the_health_of_each_side_is_that_of_its_own_latents(table: Table) -> None:
+    protocol = validator(table)
+    with torch.no_grad():
+        context, target, predicted = protocol._latents("validation", protocol._probed_W)[3:]
+    found = protocol.health().values
+    for side, latents in {"context": context, "target": target, "predicted": predicted}.items():
+        wanted = {f"{side}_{name}": value.item() for name, value in latent_health(latents.flatten(0, -2)).items()}
+        assert {name: found[name] for name in wanted} == pytest.approx(wanted, rel=1e-6)
 
 
 def test_validation_terms_are_those_of_the_stage(table: Table) -> None:
