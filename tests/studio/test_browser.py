@@ -172,6 +172,32 @@ def test_the_figures_say_what_their_lines_and_bands_are(server: Running, tmp_pat
         browser.wait("document.querySelector('#whatif-figure').textContent.includes('Bands: half of it, and 90 %')")
 
 
+PANELS = """(async () => {
+  const { Figure } = await import("/page/figure.js");
+  const place = document.body.appendChild(document.createElement("div")), figure = new Figure(place, "of a test");
+  const titles = (feed, coolant) => {
+    const commands = { spindle_speed: [0, 900], feed_path: feed, coolant };
+    figure.draw({
+      history: { time: [-1, 0], sensors: { power: [1, 2] }, commands }, fans: [],
+      plans: [{ name: "plan", time: [1, 2], commands }],
+      sensors: ["power"], commands: Object.keys(commands), units: {}, range: [-2, 2],
+    });
+    return figure.canvas.layout.annotations.map((one) => one.text.split(",")[0]);
+  };
+  return [titles([0, 0], [0, 0]), titles([0, 60], [0, 0]), titles([0, 0], [0, 0])];
+})()"""
+
+
+def test_commands_that_a_machine_does_not_have_took_half_of_a_figure(server: Running, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.go(server.link)
+        browser.wait(READY)
+        first, second, third = browser.ask(PANELS)
+    assert first == ["power", "spindle speed"]
+    assert second == ["power", "spindle speed", "feed path"]
+    assert third == second, "what was shown once stays, or the page jumps whenever a machine stands"
+
+
 def test_lights_do_not_stay_lit_when_the_service_is_gone(make_service: Callable[..., Service], tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         with running(make_service(port=0, speed=10.0)) as server:

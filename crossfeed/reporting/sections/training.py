@@ -74,7 +74,7 @@ def _forecasts(run: RunFacts) -> Figure:
         XY("CRPS", "epoch", "CRPS (z-units)", shown),
         XY("What decides", "epoch", "score", _score_lines(rows)),
         XY("RMSE", "epoch", "RMSE (z-units)", (_line(rows, "rmse", "validation", 1),)),
-        XY("Learning rate", "epoch", "learning rate", (_line(rows, "learning_rate", "learning rate", 4),)),
+        XY("Learning rate", "epoch", "", (_line(rows, "learning_rate", "learning rate", 4),)),
     )
     legend = (
         ("training", 0, "line"), ("validation", 1, "line"), ("as another machine", 3, "line"),

@@ -27,6 +27,7 @@ export class Figure {
     this.caption = element("p", { class: "quiet" });
     place.replaceChildren(element("div", { class: "figure" }, this.canvas, this.caption, this.details));
     this.label = label;
+    this.used = new Set(); // commands that were ever more than zero: what a machine does not have needs no room
     // Also where the page became wider while another view was shown: nothing has a width there.
     new ResizeObserver(() => this.last && this.canvas.clientWidth && this.canvas.clientWidth !== this.width && this.draw(this.last)).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.last && this.draw(this.last));
@@ -39,7 +40,7 @@ export class Figure {
     content = withinRange(content);
     this.width = this.canvas.clientWidth;
     this.caption.textContent = caption(content);
-    const rows = [...content.sensors, ...content.commands];
+    const rows = [...content.sensors, ...this.shownCommands(content)];
     const heights = rows.map((_, place) => (place < content.sensors.length ? ROW : COMMAND_ROW));
     const whole = heights.reduce((sum, height) => sum + height, 0);
     const traces = [], narrow = this.width < 600;
@@ -66,6 +67,13 @@ export class Figure {
     });
     window.Plotly.react(this.canvas, traces, layout, { displayModeBar: false, doubleClick: "reset" });
     this.fill();
+  }
+
+  shownCommands(content) {
+    const sides = [content.history, ...content.plans].map((side) => side.commands);
+    for (const name of content.commands) if (sides.some((side) => side[name]?.some(Boolean))) this.used.add(name);
+    const used = content.commands.filter((name) => this.used.has(name));
+    return used.length ? used : content.commands;
   }
 
   sensor(traces, layout, content, name, key) {
