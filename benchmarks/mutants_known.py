@@ -245,6 +245,7 @@ _VIEW = "return _never_empty(m_BKC, m_BKC & (draw((len(m_BKC), 1, m_BKC.shape[2]
 _SHIFT = "offset_B1C = (2.0 * draw(shape) - 1.0) * FARTHEST_SHIFT * (draw(shape) < SHIFTED)"
 _NEVER_HIT = "a draw never is the very number it is compared with"
 _STANDS = "steps of a standing spindle that are not skipped give nought, later"
+_SIGN = "a sign stands before one value, and nobody counts these"
 _TOTAL = "return pl.when(total > 0).then((value * pl.col(_WEIGHT)).sum() / total).otherwise(value.mean()).alias(name)"
 HARMLESS: dict[tuple[str, str, str], str] = {
     ("ingest/resample.py", "total > 0", _TOTAL): "no weight is below one microsecond",
@@ -539,4 +540,21 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "every process of a team has a seed of its own either way"
     ),
     ("windows/plan_changes.py", "draw(windows) < self.config.share", ""): _NEVER_HIT,
+    (
+        "control/scatter.py",
+        "np.abs(off_T) <= _REAL * scatter.spread",
+        "",
+    ): "a reading that stands out by exactly so much",
+    ("machines/numbers.py", "values.null_count() > texts.null_count()", ""): (
+        "in a column of plain numbers nothing stands between thousands"
+    ),
+    ("programs/expressions.py", "1", '"NEGATE": (1, operator.neg),'): _SIGN,
+    ("programs/expressions.py", "1", '"NOT": (1, lambda a: float(not a)),'): _SIGN,
+    ("programs/expressions.py", "0", "self._nodes = 0"): "one part less until an expression counts as too long",
+    ("programs/expressions.py", "0", "def expression(self, strength: int = 0) -> Expression:"): (
+        "no operator binds less than one"
+    ),
+    ("study/record/score.py", "spread <= 1e-09 * max((abs(value) for value in values))", ""): (
+        "a spread of exactly a billionth"
+    ),
 }

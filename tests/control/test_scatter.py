@@ -63,3 +63,15 @@ def test_readings_that_jump_to_and_fro_are_scatter_alone():
     both = Scatter.of_runs([jumping, np.ones(60)], np.ones(60, dtype=bool))
     assert (both.spread, both.share) == pytest.approx((0.5 * found.spread, 0.5))
     assert Scatter.of_runs([], np.ones(60, dtype=bool)) == Scatter()
+
+
+def test_how_loads_scatter_does_not_depend_on_the_size_of_a_load():
+    load, cutting = 1.0 + 0.2 * np.random.default_rng(6).standard_normal(60), np.ones(60, dtype=bool)
+    large, small = Scatter.of(load, cutting), Scatter.of(1e-3 * load, cutting)
+    assert large.share > 0.5
+    assert (small.spread, small.share) == pytest.approx((1e-3 * large.spread, large.share))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_a_run_of_a_row_or_two_says_nothing_about_scatter(rows):
+    assert Scatter.of(np.ones(rows), np.ones(rows, dtype=bool)) == Scatter()

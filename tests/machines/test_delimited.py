@@ -254,3 +254,11 @@ def test_an_empty_cell_is_no_grouped_thousand() -> None:
     assert found.values.to_list() == [1234.5, None, 2000.0, None]
     assert (found.grouped, found.bad.to_list()) == (2, [False, False, False, True])
     assert parse_numbers(pl.Series(["1 234", None, "a"]), commas=True, expected_commas=True).grouped == 1
+
+
+def test_a_decimal_comma_before_three_digits_is_no_sign_of_thousands_unless_another_cell_proves_it() -> None:
+    found = parse_numbers(pl.Series(["1,234", "2,5"]), commas=True, expected_commas=True)
+    assert (found.values.to_list(), found.grouped) == ([1.234, 2.5], 0)
+    both = parse_numbers(pl.Series(["1.234,5", "1,234.5"]), commas=True, expected_commas=True)
+    assert both.grouped == 0, "a column that proves both is read in neither way"
+    assert both.bad.to_list() == [True, True]

@@ -116,7 +116,15 @@ def test_what_is_true_is_one_and_what_is_false_is_nought() -> None:
         ("8/2*4", 16.0),
         ("7 DIV 2*2", 6.0),
         ("7 MOD 4*2", 6.0),
+        ("2*7 DIV 2", 7.0),
+        ("2*7 MOD 4", 2.0),
+        ("7 DIV 4/2", 0.5),
+        ("ASIN(0.5)", pytest.approx(30.0)),
+        ("ACOS(0.5)", pytest.approx(60.0)),
+        ("ATAN(1)", pytest.approx(45.0)),
+        ("ROUND(2.4)", 2.0),
+        ("ROUND(-2.5)", -2.0),
     ],
 )
-def test_an_operator_binds_as_tightly_as_on_paper(text: str, value: float) -> None:
+def test_operators_and_functions_mean_what_they_do_on_paper(text: str, value: float) -> None:
     assert value_of(text) == value

@@ -49,6 +49,9 @@ def test_plans_share_their_chance_where_their_commands_agree() -> None:
     assert shared[2] == pytest.approx(np.exp(-0.99), abs=1e-3)
     assert shared[3] < 1e-4
     assert shared[4] == 0.0
+    # A hundredth of the scale is what a small command is compared with.
+    slow = shared_chance(np.array([[0.0, 0.0]]), np.array([[0.0, 1.0]]), np.array([1000.0, 1000.0]))
+    assert slow == pytest.approx(np.exp(-0.99))
     # Noise around a standstill is no change of plan.
     assert shared_chance(first * 0.0, first * 0.0 + 1e-3, np.array([1000.0, 1000.0])).tolist() == [1.0] * 4
 

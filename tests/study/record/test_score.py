@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.record.score import WEIGHTS, RunOutcome, leaders_disagree, rank, weights_of
+from crossfeed.study.record.score import (
+    WEIGHTS,
+    CandidateScore,
+    RunOutcome,
+    leaders_disagree,
+    rank,
+    run_scores,
+    weights_of,
+)
+from crossfeed.training.measure import WEAK_COMMAND_USE
 
 
 def outcome(candidate: str, values: list[float], seed: int = 0, ratio: float = 1.1, **flags: object) -> RunOutcome:
@@ -128,3 +137,44 @@ def test_without_latents_the_others_share_the_weight_of_the_self_supervised_comp
     assert sum(found.values()) == pytest.approx(1.0)
     assert found == pytest.approx({name: WEIGHTS[name] / 0.9 for name in WEIGHTS if name != "ssl"})
     assert weights_of(published()) == weights_of([]) == WEIGHTS
+
+
+def test_where_most_values_are_equal_the_mean_deviation_stands_in() -> None:
+    """Three of four are 1 and one is 5: their mean deviation is 1, and 1.2533 times that a standard deviation."""
+    runs = [outcome(name, [value] + [1.0] * 5) for name, value in zip("abcd", [1.0, 1.0, 1.0, 5.0], strict=True)]
+    scores = {line.candidate: line.robust for line in rank(runs)}
+    assert scores == pytest.approx({"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.30 * 4.0 / 1.2533})
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_rounding_errors_of_a_component_count_for_nothing_whatever_its_size(size: float) -> None:
+    for share, counts in ((1e-10, 0.0), (1e-8, -0.30)):
+        runs = [outcome("a", [size] + [1.0] * 5), outcome("b", [size * (1.0 + 2.0 * share)] + [1.0] * 5)]
+        assert run_scores(runs, "paper")["a", 0] == pytest.approx(counts, abs=1e-6)
+
+
+def test_commands_are_used_from_the_ratio_on_that_is_asked_for() -> None:
+    assert not outcome("enough", [1.0] * 6, ratio=WEAK_COMMAND_USE).weak_command
+    assert outcome("weak", [1.0] * 6, ratio=WEAK_COMMAND_USE - 1e-9).weak_command
+
+
+def test_seeds_are_counted_by_what_became_of_them() -> None:
+    runs = [
+        outcome("a", [1.0] * 6, 0),
+        outcome("a", [1.0] * 6, 1, collapsed=True),
+        outcome("a", [1.0] * 6, 2, ratio=1.0),
+        outcome("a", [math.nan] * 6, 3, invalid="diverged"),
+    ]
+    (line,) = rank(runs)
+    assert (line.seeds, line.invalid_seeds, line.collapsed_seeds, line.weak_seeds) == (3, 1, 1, 1)
+
+
+def test_scores_disagree_where_they_crown_different_candidates() -> None:
+    line = rank([outcome("a", [1.0] * 6)])[0]
+
+    def ranked(**scores: tuple[float, float]) -> list[CandidateScore]:
+        return [replace(line, candidate=name, paper=both[0], robust=both[1]) for name, both in scores.items()]
+
+    assert not leaders_disagree([])
+    assert not leaders_disagree(ranked(a=(1.0, 1.0), b=(2.0, 3.0), c=(3.0, 2.0)))
+    assert leaders_disagree(ranked(a=(1.0, 2.0), b=(2.0, 1.0)))
