@@ -96,3 +96,24 @@ def test_without_a_normaliser_a_split_or_tables_there_is_nothing_to_say() -> Non
     assert not list(check_normaliser(case_of(table, normaliser=strange)))
     assert not list(check_normaliser(case_of(split=sides, normaliser=strange)))
     assert list(check_normaliser(case_of(table, split=sides, normaliser=strange)))
+
+
+def test_a_normaliser_of_other_sensors_agrees_with_no_side() -> None:
+    table = random_table([60] * 12)
+    split = split_table(table)
+    schema = table.schema.model_copy(update={"sensors": table.schema.sensors[:-1]})
+    fewer = replace(table, schema=schema, sensors=table.sensors[:, :-1])
+    (finding,) = _findings(Normaliser.fit(split_table(fewer).train_rows(fewer)), split, table)
+    assert (finding.severity, "neither" in finding.measured) == ("violation", True)
+
+
+def test_numbers_are_compared_by_the_size_of_what_they_measure() -> None:
+    """In a machine that is measured in thousand millionths, statistics of other rows differ as much as elsewhere."""
+    table = random_table([60] * 12)
+    tiny = replace(table, sensors=1e-9 * table.sensors, commands=1e-9 * table.commands)
+    split = split_table(tiny)
+    assert not _findings(Normaliser.fit(split.train_rows(tiny)), split, tiny)
+    strange = random_table([60] * 12, 1)
+    other = replace(strange, sensors=1e-9 * strange.sensors, commands=1e-9 * strange.commands)
+    (finding,) = _findings(Normaliser.fit(split_table(other).train_rows(other)), split, tiny)
+    assert (finding.severity, "neither" in finding.measured) == ("violation", True)

@@ -117,3 +117,9 @@ def test_chances_and_knobs_reach_their_ends():
 @pytest.mark.parametrize("text", ["80%", "80 %", "0.8", " 0.8 ", "80 percent", 0.8])
 def test_a_share_may_be_written_with_or_without_a_per_cent_sign(text):
     assert read_task(None, {"feed": {"min": text, "max": 1.2}}).feed.min == pytest.approx(0.8)
+
+
+def test_an_hour_of_sixty_euros_at_a_quarter_for_a_kilowatt_hour_prices_it_at_fifteen_seconds():
+    """0.25 EUR/kWh divided by 60 EUR/h is a quarter of a minute for a kilowatt hour."""
+    objective = read_task(None, {}).objective
+    assert (objective.price, objective.base_load, objective.within) == (0.25 / (60.0 / 3600.0), 0.0, None)
