@@ -126,7 +126,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "live/row.py": ("live/test_row.py", "live/test_monitor.py"),
     "live/sparkplug.py": ("live/test_sparkplug.py",),
     "live/tracked_intervals.py": ("live/test_learning.py",),
-    "machines/column_names.py": ("machines/test_template.py",),
+    "machines/column_names.py": ("machines/test_column_names.py", "machines/test_template.py"),
     "machines/dialect.py": ("machines/test_delimited.py",),
     "machines/log_clock.py": ("machines/test_log_clock.py", "machines/test_template.py", "machines/test_table.py"),
     "machines/log_columns.py": ("machines/test_log_columns.py", "machines/test_template.py", "machines/test_table.py"),
