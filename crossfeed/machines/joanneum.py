@@ -20,7 +20,6 @@ from crossfeed.schema import canonical
 CYCLE = "2 ms"
 _NAME = re.compile(r"(?P<run>.+?)_(?P<part>full|part(?P<number>\d+))", re.IGNORECASE)
 _MATERIAL = re.compile(r"_(alu|pla)$", re.IGNORECASE)
-_FILE_PART = "@@file_part"
 _Part = tuple[pl.DataFrame, dict[str, int]]
 
 COLUMNS = (
@@ -59,7 +58,7 @@ def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
 
 
 def _start(pool: ThreadPoolExecutor, log_format: LogFormat, files: dict[int, Path]) -> list[Future[_Part]]:
-    return [pool.submit(_read_part, log_format, number, file) for number, file in sorted(files.items())]
+    return [pool.submit(_read_part, log_format, file) for _, file in sorted(files.items())]
 
 
 def _runs(path: Path) -> dict[str, dict[int, Path]]:
@@ -90,7 +89,7 @@ def _runs(path: Path) -> dict[str, dict[int, Path]]:
     return runs
 
 
-def _read_part(log_format: LogFormat, number: int, file: Path) -> _Part:
+def _read_part(log_format: LogFormat, file: Path) -> _Part:
     dialect = sniff(file)
     named = any(name.strip().lower() == "part" for name in dialect.header)
     match_columns(dialect.header, ["Cycle"], str(file))
@@ -98,8 +97,7 @@ def _read_part(log_format: LogFormat, number: int, file: Path) -> _Part:
     clock = clock_from_numbers(frame["@Cycle"], CYCLE)
     require_clock(clock, str(file), "Cycle")
     part = pl.col("@part").fill_null("") if named else pl.lit("")
-    marks = (clock.alias(CLOCK), part.alias("@part"), pl.lit(number, pl.Int32).alias(_FILE_PART))
-    return frame.with_columns(marks).drop("@Cycle"), repairs
+    return frame.with_columns(clock.alias(CLOCK), part.alias("@part")).drop("@Cycle"), repairs
 
 
 def _gaps_between_parts(run: str, parts: list[pl.DataFrame]) -> list[str]:
@@ -131,7 +129,7 @@ LOG_FORMAT = LogFormat(
     schema=canonical(),
     columns=COLUMNS,
     period=1.0,
-    segmentation=Segmentation(boundaries=("@file_part", "part"), gap_s=0.002),
+    segmentation=Segmentation(boundaries=("part",), gap_s=0.002),
     read=read,
     licence="CC BY-NC 4.0",
     non_commercial=True,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -15,6 +16,9 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation import bundle
 from crossfeed.evaluation.statistics import compare
 from crossfeed.ingest.resample import Resampling
+from crossfeed.ingest.segment import SESSION
+from crossfeed.machines import joanneum
+from crossfeed.machines.declaration import CLOCK, MICROSECONDS
 from crossfeed.study import opening, protocol
 from crossfeed.study.candidates import candidates_of
 from crossfeed.study.record.outcomes import COLLAPSED, has_numbers
@@ -74,12 +78,24 @@ def ingest_rule(folder: Path) -> None:
     with pytest.raises(ConfigError, match="rule crossfeed"):
         begin(folder / "refused", protocol="paper")
     begin(folder / "taken", rule="paper")
+    frame = pl.DataFrame({SESSION: [1] * 3, CLOCK: [0, MICROSECONDS // 2, MICROSECONDS], "s": [1.0, 2.0, 3.0]})
+    frame = frame.with_columns(pl.col("s").alias("c"))
+    assert Resampling(["s"], ["c"], 1.0, "paper").apply(frame)[0]["c"].to_list() == [2.0, 3.0]
+    assert Resampling(["s"], ["c"], 1.0).apply(frame)[0]["c"].to_list() == [1.0, 2.5]
+    assert joanneum.LOG_FORMAT.segmentation.boundaries == ("part",)
 
 
 def rows_from_the_future(_: Path) -> None:
-    source = inspect.getsource(Resampling)
-    assert "interpolate" not in source
-    assert "backward_fill" not in source
+    clock = [second * MICROSECONDS for second in (0, 1, 5)]
+    frame = pl.DataFrame({SESSION: [1] * 3, CLOCK: clock, "s": [1.0, 2.0, 6.0], "c": [0.0] * 3})
+    changed = frame.with_columns(pl.col("s").replace(6.0, 60.0))
+    knows = {}
+    for rule in ("paper", "crossfeed"):
+        before = [
+            Resampling(["s"], ["c"], 1.0, rule).apply(one)[0].filter(pl.col("time") < 5) for one in (frame, changed)
+        ]
+        knows[rule] = not before[0].equals(before[1])
+    assert knows == {"paper": True, "crossfeed": False}
 
 
 def block_masks(_: Path) -> None:
