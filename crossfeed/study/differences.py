@@ -140,6 +140,22 @@ DIFFERENCES = (
         where="crossfeed.baselines.budget.named_budget",
     ),
     Difference(
+        item="few-shot loss",
+        paper="not said",
+        authors_code="squared error over all channels, absent ones regressed to zero; the variance is left; unseeded",
+        under_paper="the same, with a seed",
+        under_crossfeed="likelihood of present channels; the spread learns from errors made in advance",
+        where="crossfeed.adaptation.learning.update",
+    ),
+    Difference(
+        item="few-shot query",
+        paper="the remaining, later windows, so another query for each support",
+        authors_code="as in the paper",
+        under_paper="as in the paper; the number of windows stands in every row",
+        under_crossfeed="what follows the largest support, the same windows for every fraction and zero-shot",
+        where="crossfeed.adaptation.support.support_and_query",
+    ),
+    Difference(
         item="order of openings",
         paper="confirmatory, then declared",
         authors_code="by the hand of whoever runs the scripts",

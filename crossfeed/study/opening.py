@@ -140,7 +140,7 @@ def _evaluate(store: Store, runs: Sequence[Run], opening: str, purpose: str) -> 
 
 
 def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequence[Table]) -> dict[str, Any]:
-    """Few-shot and online adaptation by the paper's settings; a target too short for it says so and spoils nothing."""
+    """Few-shot as the protocol learns and judges, and online; a target too short for it says so and spoils nothing."""
     from crossfeed.adaptation.fewshot import FewShotConfig
     from crossfeed.adaptation.model_adaptation import adapt
     from crossfeed.adaptation.online import OnlineConfig
@@ -148,7 +148,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.evaluation.setup import SourceData, foreign_set
 
-    opened = open_model(_checkpoint(store, locked), "cpu")
+    opened, few_shot = open_model(_checkpoint(store, locked), "cpu"), FewShotConfig.of(store.protocol()["name"])
     data = foreign_set(opened.model, targets, SourceData.of(sources, opened.config.data).space)
     facts = {
         "file": " + ".join(sealed["name"] for sealed in store.protocol()["vault"]),
@@ -156,7 +156,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
         "machines": list(data.windows.machines),
     }
     try:
-        result = adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({})).result
+        result = adapt(opened, data, facts, few_shot, OnlineConfig.model_validate({})).result
     except CrossfeedError as error:
         result = AdaptationResult(table=facts, not_possible=error.found)
     return result.to_dict()

@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from crossfeed.adaptation.fewshot import FewShotConfig
+from crossfeed.adaptation.learning import likelihood as likelihood_of
+from crossfeed.adaptation.learning import squared
+from crossfeed.adaptation.support import support_and_query
 from crossfeed.baselines.budget import named_budget
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
@@ -32,6 +36,7 @@ from crossfeed.study.record.store import Run
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 from crossfeed.windows.corrupt import MaskConfig, corrupt
+from tests.evaluation.small_machine import normaliser_of, small_table, window_set
 from tests.ingest.test_resample import SECOND, frame_of, rows
 from tests.study.conftest import Invented, begin
 from tests.study.record.test_score import outcome
@@ -171,6 +176,35 @@ def likelihood(_: Path) -> None:
 def official_code(_: Path) -> None:
     budget = named_budget("paper")
     assert (budget.official_epochs, budget.official_seed) == (100, 20260820)
+
+
+@shows("few-shot loss")
+def few_shot_loss(_: Path) -> None:
+    batch = window_set(small_table(), normaliser_of(small_table()), ("power",)).batch(torch.arange(4))
+    assert not batch.future_m_BHC.all()
+    means, gradients = torch.ones_like(batch.future_x_BHC).requires_grad_(), {}
+    for name in PROTOCOLS:
+        spread = torch.ones_like(means).requires_grad_()
+        forecast, ahead = Gaussian(means, spread), torch.zeros_like(means)
+        loss = FewShotConfig.of(name).loss
+        value = squared(forecast, batch) if loss == "squared" else likelihood_of("x", forecast, batch, ahead)
+        of_mean, of_spread = torch.autograd.grad(value, (means, spread), allow_unused=True)
+        gradients[name] = (bool(of_mean[~batch.future_m_BHC].any()), of_spread is not None)
+    assert gradients == {"paper": (True, False), "mended": (False, True), "crossfeed": (False, True)}
+
+
+@shows("few-shot query")
+def few_shot_query(_: Path) -> None:
+    windows = window_set(small_table(), normaliser_of(small_table()))
+    queries = {
+        name: [
+            len(found) for found in support_and_query(windows, (0.1, 0.3), FewShotConfig.of(name).query).query.values()
+        ]
+        for name in ("paper", "crossfeed")
+    }
+    assert len(set(queries["paper"])) == 3
+    assert len(set(queries["crossfeed"])) == 1
+    assert queries["paper"][-1] == queries["crossfeed"][-1]
 
 
 @shows("order of openings")
