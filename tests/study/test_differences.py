@@ -17,8 +17,12 @@ from crossfeed.adaptation.learning import likelihood as likelihood_of
 from crossfeed.adaptation.learning import squared
 from crossfeed.adaptation.support import support_and_query
 from crossfeed.baselines.budget import named_budget
+from crossfeed.baselines.clones import REPOSITORIES, find_clones
+from crossfeed.baselines.contenders import Fitted, Setting, line_up
+from crossfeed.baselines.official import SCHEDULES, OfficialNetwork
+from crossfeed.baselines.runs import run_once
 from crossfeed.distribution import Gaussian
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.evaluation.bundle import measure_bundle
 from crossfeed.evaluation.statistics import compare
 from crossfeed.json_file import read_sealed
@@ -36,6 +40,7 @@ from crossfeed.study.record.store import Run
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 from crossfeed.windows.corrupt import MaskConfig, corrupt
+from tests.baselines.test_official import PAPER, fake_clone
 from tests.evaluation.small_machine import normaliser_of, small_table, window_set
 from tests.ingest.test_resample import SECOND, frame_of, rows
 from tests.study.conftest import Invented, begin
@@ -176,6 +181,49 @@ def likelihood(_: Path) -> None:
 def official_code(_: Path) -> None:
     budget = named_budget("paper")
     assert (budget.official_epochs, budget.official_seed) == (100, 20260820)
+
+
+@shows("official learning rate")
+def official_learning_rate(_: Path) -> None:
+    rates = {name: [pace(step, 10, 20)[0] for step in range(200)] for (name, _), pace in SCHEDULES.items()}
+    patchtst, itransformer = rates["official-patchtst"], rates["official-itransformer"]
+    assert patchtst.index(max(patchtst)) == 59
+    assert max(patchtst) == 1.0
+    assert patchtst[-1] < 1e-5
+    assert itransformer[:20] == [1.0] * 20
+    assert itransformer[199] == 0.5**18
+    assert REPOSITORIES["official-patchtst"].rates == REPOSITORIES["official-itransformer"].rates == (1e-4,)
+
+
+@shows("official hyperparameters")
+def official_hyperparameters(folder: Path) -> None:
+    model = (
+        "import torch\nclass Model(torch.nn.Module):\n def __init__(self, s): super().__init__(); self.s = vars(s)\n"
+    )
+    asked = {}
+    for name in ("official-patchtst", "official-itransformer"):
+        clone = find_clones([fake_clone(folder / name, name, model)])[name]
+        asked[name] = OfficialNetwork(clone, PAPER).official.s
+    for settings in asked.values():
+        assert [settings[key] for key in ("d_model", "n_heads", "e_layers", "d_ff")] == [128, 8, 3, 256]
+    assert [asked["official-patchtst"][key] for key in ("patch_len", "stride", "dropout")] == [8, 4, 0.2]
+    assert asked["official-itransformer"]["dropout"] == 0.1
+
+
+@shows("official SimMTM")
+def official_simmtm(folder: Path) -> None:
+    _, missing = line_up("gru", Setting(named_budget("paper"), "base", "cpu", {}))
+    assert "diverged to NaN at two learning rates" in missing["official-simmtm"]
+    given = find_clones([fake_clone(folder, "official-simmtm", "")])
+    contenders, missing = line_up("official-simmtm", Setting(named_budget("paper"), "base", "cpu", given))
+    assert ([one.name for one in contenders], missing) == (["official-simmtm"], {})
+    outcome = run_once(folder, "official-simmtm", 0, "zeros", diverging, {})
+    assert (outcome.status, outcome.scores) == ("diverged", {})
+
+
+def diverging() -> Fitted:
+    """A training that ends in no number."""
+    raise TrainingError("the loss is nan")
 
 
 @shows("few-shot loss")
