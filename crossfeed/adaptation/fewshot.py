@@ -42,9 +42,9 @@ class FewShotConfig(CheckedForm):
     query: Query = "common"
 
     @classmethod
-    def of(cls, protocol: str) -> Self:
-        """The defaults under a protocol: `paper` learns and judges as its authors did, every other one as we do."""
-        return cls(**(PAPER if protocol == "paper" else {}))
+    def of(cls, preset: str) -> Self:
+        """The defaults under a preset: `paper` learns and judges as its authors did, every other one as we do."""
+        return cls(**(PAPER if preset == "paper" else {}))
 
 
 PAPER: dict[str, Any] = {"loss": "squared", "query": "each"}

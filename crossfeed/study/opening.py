@@ -18,6 +18,7 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.record.declaration import Declaration, declared, verdict_of
 from crossfeed.study.record.identity import check_version, source_tables
 from crossfeed.study.record.outcomes import flags_of, has_numbers
+from crossfeed.study.record.rules import rules_of
 from crossfeed.study.record.store import Run, Store
 from crossfeed.study.repetition import control_drift
 from crossfeed.training.run_config import RunConfig
@@ -148,7 +149,8 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.evaluation.setup import SourceData, foreign_set
 
-    opened, few_shot = open_model(_checkpoint(store, locked), "cpu"), FewShotConfig.of(store.protocol()["name"])
+    opened = open_model(_checkpoint(store, locked), "cpu")
+    few_shot = FewShotConfig.of(rules_of(store.protocol()["name"]).preset)
     data = foreign_set(opened.model, targets, SourceData.of(sources, opened.config.data).space)
     facts = {
         "file": " + ".join(sealed["name"] for sealed in store.protocol()["vault"]),
