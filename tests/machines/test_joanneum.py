@@ -8,7 +8,7 @@ import pytest
 
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.joanneum import LOG_FORMAT
+from crossfeed.machines.joanneum import LOG_FORMAT, with_cycle
 
 
 @pytest.fixture
@@ -59,6 +59,13 @@ def test_values_are_bin_means_in_canonical_units(folder) -> None:
     assert table.commands[1, 0] == pytest.approx((499 * 2000 + 1000) / 500, rel=1e-9)
     # By the paper's rule the bin is that of cycles 500 to 999, and the last one decides.
     assert ingest(LOG_FORMAT, folder, rule="paper").commands[1, 0] == pytest.approx(2000.0)
+
+
+def test_another_length_of_the_cycle_stretches_time_and_cuts_nothing_else(folder) -> None:
+    usual, longer = ingest(LOG_FORMAT, folder), ingest(with_cycle("4 ms"), folder)
+    assert [group.session for group in longer.groups] == [group.session for group in usual.groups]
+    assert [len(group) for group in longer.groups] == [8, 8, 8, 7], "1,750 cycles are 7 s now, not 3.5"
+    assert ingest(with_cycle("2 ms"), folder).fingerprint() == usual.fingerprint()
 
 
 def test_absent_channels_stay_absent(folder) -> None:
