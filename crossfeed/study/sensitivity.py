@@ -41,7 +41,7 @@ PERSISTENCE = "persistence"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogReading:
     """One way to read the same logs; `cycle` is that of the target's controller."""
 
     name: str
@@ -131,14 +131,14 @@ class Sensitivity:
         return cls(folder, content["reference"], tuple(content["ahead_s"]), lines)
 
 
-def readings(rule: Rule = "paper") -> list[Reading]:
+def readings(rule: Rule = "paper") -> list[LogReading]:
     """The reference, then one thing changed at a time; the source is logged once a second, so no period is shorter."""
     other: Rule = "crossfeed" if rule == "paper" else "paper"
     return [
-        Reading(f"rule {rule}, 1 s, 2 ms", rule),
-        Reading(f"rule {other}", other),
-        Reading(f"{LONGER_S:g} s", rule, LONGER_S),
-        *(Reading(f"cycle {cycle}", rule, cycle=cycle) for cycle in CYCLES),
+        LogReading(f"rule {rule}, 1 s, 2 ms", rule),
+        LogReading(f"rule {other}", other),
+        LogReading(f"{LONGER_S:g} s", rule, LONGER_S),
+        *(LogReading(f"cycle {cycle}", rule, cycle=cycle) for cycle in CYCLES),
     ]
 
 
@@ -182,7 +182,7 @@ def sensitivity(
     return found
 
 
-def _target(reading: Reading, path: Path) -> Table:
+def _target(reading: LogReading, path: Path) -> Table:
     """The target's table under a reading."""
     return ingest(joanneum.with_cycle(reading.cycle), path, rule=reading.rule, period=reading.period)
 
@@ -229,7 +229,7 @@ def _with_changes(lines: Sequence[SensitivityLine], reference: str) -> list[Sens
     ]
 
 
-def _folder_name(reading: Reading) -> str:
+def _folder_name(reading: LogReading) -> str:
     return f"{reading.rule}-{reading.period:g}s"
 
 

@@ -65,12 +65,13 @@ def test_out_of_a_leader_that_changes_even_where_the_usual_number_of_seeds_is_us
     protocol: str, tmp_path: Path
 ) -> None:
     def turning(candidate: str, seed: int) -> float:
-        swing = (-2.0) ** seed if seed < 12 else -(2.0**seed)
+        stage = seed if protocol == "mended" else seed // 2  # how seeds are added after a refusal
+        swing = (-1.0) ** min(stage, 6 if stage < seed else 13) * 2.0**seed
         return 5e5 + (1.0 if candidate == "a" else -1.0 if candidate == "b" else 0.0) * swing
 
     engine = Invented(turning)
     study = searched(tmp_path / "study", protocol, engine)
-    study.confirm(engine)
+    study.confirm(engine, most_seeds=11)
     steps = []
     while changed := [refusal for refusal in refusals(study.store) if "the leader changed" in refusal.reason]:
         steps.append(int(changed[0].step[-1]))
