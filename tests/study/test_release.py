@@ -7,6 +7,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.study import opening, vault
 from crossfeed.study.record.declaration import ConditionVerdict
+from crossfeed.study.record.rules import PROTOCOLS
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, begin, command, kinds
 from tests.training.conftest import toy_table
@@ -24,6 +25,18 @@ def test_the_confirmatory_opening_adapts_the_locked_model(opened: Study) -> None
     assert found["table"]["machines"] == ["target"]
     locked = json.loads((opened.store.folder / "lock.json").read_text())
     assert found["model"]["name"] == locked["run"]
+
+
+def test_the_opening_of_the_papers_study_learned_and_judged_few_shots_our_way(
+    opened: Study, locked: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = json.loads((opened.store.folder / "results" / "target-1.json").read_text())["adaptation"]["few_shot"]
+    assert (ours["config"]["loss"], ours["config"]["query"]) == ("likelihood", "common")
+    monkeypatch.setattr(opening, "rules_of", lambda _: PROTOCOLS["paper"])
+    theirs = locked.unseal()["adaptation"]["few_shot"]
+    assert (theirs["config"]["loss"], theirs["config"]["query"]) == ("squared", "each")
+    windows = [row["query_windows"] for row in theirs["fractions"]]
+    assert windows[0] > windows[-1] == ours["fractions"][0]["query_windows"]
 
 
 def test_a_target_too_short_to_adapt_to_still_gets_its_confirmatory_result(
