@@ -4,7 +4,7 @@ Every finished (machine, program) is one line of the JSON-lines file, so a run c
 
     python benchmarks/control.py run/ --out planner.jsonl
     python benchmarks/control.py run/ --who first-part --out first.jsonl
-    python benchmarks/control.py run/ --who others --policies ppo.safetensors,sac.safetensors --out others.jsonl
+    python benchmarks/control.py run/ --who others --policies ppo.safetensors --out others.jsonl
     python benchmarks/control.py --summarise planner.jsonl first.jsonl others.jsonl
 """
 

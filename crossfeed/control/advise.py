@@ -14,7 +14,6 @@ from crossfeed.control.load_calibration import LoadCalibration
 from crossfeed.control.load_forecast import SAMPLES, forecast_program
 from crossfeed.control.plan_files import FORMAT, advice_content, write_blocks, write_schedule
 from crossfeed.control.planner import PlannerConfig, plan_whole
-from crossfeed.control.rehearse import rehearse
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task
 from crossfeed.control.timeline import Timeline
@@ -68,7 +67,7 @@ def advise(
     the program with changed F words. The program itself is only read. `rehearse_on` names a simulated machine.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
-    refuse_deaf(opened)
+    check_command_use(opened)
     schema, path = opened.model.schema, program_path(program)
     table = history if isinstance(history, Table) else Table.read(history)
     moment = read_history(table, opened.model, session, at)
@@ -106,6 +105,9 @@ def advise(
         "warnings": [*_warnings(opened, moment, timeline, decision), *_kept_spindle(task), *timeline.warnings],
     }
     if rehearse_on is not None:
+        # Nothing else of an advice needs the simulator.
+        from crossfeed.control.trial import rehearse
+
         content["rehearsal"] = rehearse(path, rehearse_on, task, decision, seed)
     content = dict(plain(content))
     files = () if out is None else _write(Path(out), path, content, score, decision, write_program)
@@ -122,8 +124,8 @@ def _log_before(rows: Table, moment: History) -> list[LoggedRows]:
     return [*log, LoggedRows(moment.sensors, moment.commands, moment.group.program)]
 
 
-def refuse_deaf(opened: OpenedModel) -> None:
-    """A model that hardly listens to commands cannot tell plans apart, so nothing can be decided with it."""
+def check_command_use(opened: OpenedModel) -> None:
+    """Raises ConfigError for a model that hardly uses commands: it cannot tell plans apart."""
     ratio = opened.provenance.get("shuffled_command_ratio")
     if ratio is not None and ratio < WEAK_COMMAND_USE:
         raise ConfigError(

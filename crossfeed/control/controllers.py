@@ -14,7 +14,6 @@ from crossfeed.control.planner import Planned, PlannerConfig, plan_ahead
 from crossfeed.control.task import Task
 from crossfeed.control.timeline import Timeline
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Schema
 
 Knobs = tuple[float, float]
 
@@ -49,25 +48,6 @@ class AsWritten(Controller):
 
     def act(self, moment: Moment) -> Knobs:  # noqa: ARG002
         return 1.0, 1.0
-
-
-class LoadRule(Controller):
-    """override = clip(160 - 2 x load, 0, 120) with the load in per cent, as synchronous actions of controls have it."""
-
-    name = "load rule"
-
-    def __init__(self, schema: Schema, rated: float, sensor: str = "spindle_torque") -> None:
-        self._column, self._rated = schema.sensor_names.index(sensor), rated
-
-    def start(self, timeline: Timeline, task: Task) -> None:  # noqa: ARG002
-        """It knows neither the program nor what lies ahead."""
-        self._task = task
-
-    def act(self, moment: Moment) -> Knobs:
-        load = 100.0 * abs(float(moment.sensors_RC[-1, self._column])) / self._rated
-        override = float(np.clip(160.0 - 2.0 * load, 0.0, 120.0)) / 100.0 if np.isfinite(load) else 1.0
-        # A feed of nothing would never end; the task's lowest is the floor.
-        return turned(override, moment.knobs[0], self._task), 1.0
 
 
 class PlannedKnobs(Controller):
@@ -133,9 +113,3 @@ class Planner(Controller):
         )  # fmt: skip
         self._from, self._until = moment.position, moment.position + self._config.every
         self.decisions.append((moment.position, self._last))
-
-
-def turned(wanted: float, now: float, task: Task) -> float:
-    """The knob after a second of turning towards a wanted position inside the task's range."""
-    aim = min(max(wanted, task.feed.min), task.feed.max)
-    return min(max(aim, now - task.slew), now + task.slew)

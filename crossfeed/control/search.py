@@ -1,4 +1,4 @@
-"""Two planners over knots: iCEM (Pinneri and others, 2020) and MPPI (Williams and others, 2017), with bounds.
+"""A planner over knots: iCEM (Pinneri and others, 2020), with bounds.
 
 P candidates, N knots, 2 knobs.
 """
@@ -6,7 +6,6 @@ P candidates, N knots, 2 knobs.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,7 +18,6 @@ Judge = Callable[[np.ndarray], np.ndarray]  # (P, N, 2) -> what each candidate c
 class SearchConfig(CheckedForm):
     """How hard to look; `seconds` ends a search early with the best found so far."""
 
-    method: Literal["icem", "mppi"] = "icem"
     candidates: int = Field(default=64, ge=8)
     iterations: int = Field(default=5, ge=1)
     elites: int = Field(default=8, ge=2)
@@ -27,7 +25,6 @@ class SearchConfig(CheckedForm):
     smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)  # of the old mean and spread
     colour: float = Field(default=1.0, ge=0.0)  # 0 white; higher makes neighbouring knots move together
     spread: float = Field(default=0.35, gt=0.0)  # of the first draw, as a part of the range
-    temperature: float = Field(default=0.2, gt=0.0)  # of MPPI, as a part of the candidates' own spread of costs
     seconds: float = Field(default=2.0, gt=0.0)
 
     @model_validator(mode="after")
@@ -64,16 +61,10 @@ def search(
         order = np.argsort(cost, kind="stable")
         if cost[order[0]] < cheapest:
             best, cheapest = tried[order[0]].copy(), float(cost[order[0]])
-        if config.method == "icem":
-            elite = tried[order[: config.elites]]
-            mean = config.smoothing * mean + (1.0 - config.smoothing) * elite.mean(axis=0)
-            spread = config.smoothing * spread + (1.0 - config.smoothing) * elite.std(axis=0)
-            kept = elite[: max(1, round(config.kept * config.elites))]
-        else:
-            scale = config.temperature * max(float(np.std(cost)), 1e-9)
-            weight = np.exp(-(cost - cost.min()) / scale)
-            mean = (weight[:, None, None] * tried).sum(axis=0) / weight.sum()
-            kept = np.stack([best, np.clip(mean, low_2, high_2)])
+        elite = tried[order[: config.elites]]
+        mean = config.smoothing * mean + (1.0 - config.smoothing) * elite.mean(axis=0)
+        spread = config.smoothing * spread + (1.0 - config.smoothing) * elite.std(axis=0)
+        kept = elite[: max(1, round(config.kept * config.elites))]
         if clock() >= until and iteration + 1 < config.iterations:
             return SearchResult(best, cheapest, False)
     return SearchResult(best, cheapest, True)

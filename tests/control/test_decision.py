@@ -98,17 +98,6 @@ def test_a_tool_to_be_left_alone_is_left_alone(timeline, law):
     assert (decision.feed_T == 1.0).all()
 
 
-def test_mppi_and_icem_agree_on_an_easy_stretch(timeline, law):
-    task = read_task(None, {"limits": ["spindle_torque<=40"]})
-    forecast = known_forecast(timeline, 2.0)
-    totals = []
-    for method in ("icem", "mppi"):
-        config = PlannerConfig.model_validate({"search": {"method": method, "seconds": 1e6}})
-        planned = plan_ahead(forecast, law, task, canonical(), config)
-        totals.append(timeline.taken(planned.decision.feed_T, planned.decision.spindle_T).sum())
-    assert totals[0] == pytest.approx(totals[1], rel=0.02)
-
-
 def test_a_spindle_that_was_sped_up_in_the_cut_passed_the_limit(timeline, law):
     """What it takes to turn faster came on top of the cut; below a limit the spindle is left alone."""
     free = {"spindle": {"min": "90 %", "max": "110 %"}}

@@ -1,21 +1,31 @@
-"""Adaptive feed control by teach-in, as controls sell it: a reference power for every cut, and a feed that keeps it.
+"""Whom the planner is compared with: adaptive feed control by teach-in, a load rule, and an oracle on the simulator.
 
-A first run at 100 % teaches the reference of each cut. Later runs change the feed so that the spindle power stays
-at the reference, inside a range; a power far above it is an overload, to which the feed reacts at once.
+Adaptive feed control, as controls sell it: a first run at 100 % teaches the reference power of each cut, later runs
+change the feed so that the spindle power stays there; a power far above it is an overload, to which the feed reacts at
+once. The oracle starts at the highest feed everywhere, runs the program on the simulator itself, turns down where a
+limit was passed and up where there is room, and keeps the cheapest run that passed limits no more often than the
+program as written.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.controllers import Controller, Knobs, Moment, turned
+from crossfeed.control.controllers import AsWritten, Controller, Knobs, Moment, PlannedKnobs
 from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.decision import reachable
+from crossfeed.control.limits import highest_by_row
+from crossfeed.control.machine import Workpiece
 from crossfeed.control.task import Task
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.trial import Trial
-from crossfeed.schema import Schema
+from crossfeed.control.trial import Trial, TrialStart, trial
+from crossfeed.schema import Schema, canonical
+
+_ROUNDS = 7
+_ROOM = 0.01  # below the limit, and as much again after every round that passed it too often
+_POWER = 0.78  # how loads grow with the feed; only the size of a correction depends on it
 
 
 class AdaptiveConfig(CheckedForm):
@@ -107,3 +117,61 @@ class AdaptiveFeed(Controller):
 
     def _idle(self, commands_RA: np.ndarray) -> np.ndarray:
         return self._law.idle_load("spindle_power", np.abs(commands_RA[:, 0]))
+
+
+class LoadRule(Controller):
+    """override = clip(160 - 2 x load, 0, 120) with the load in per cent, as synchronous actions of controls have it."""
+
+    name = "load rule"
+
+    def __init__(self, schema: Schema, rated: float, sensor: str = "spindle_torque") -> None:
+        self._column, self._rated = schema.sensor_names.index(sensor), rated
+
+    def start(self, timeline: Timeline, task: Task) -> None:  # noqa: ARG002
+        """It knows neither the program nor what lies ahead."""
+        self._task = task
+
+    def act(self, moment: Moment) -> Knobs:
+        load = 100.0 * abs(float(moment.sensors_RC[-1, self._column])) / self._rated
+        override = float(np.clip(160.0 - 2.0 * load, 0.0, 120.0)) / 100.0 if np.isfinite(load) else 1.0
+        # A feed of nothing would never end; the task's lowest is the floor.
+        return turned(override, moment.knobs[0], self._task), 1.0
+
+
+def turned(wanted: float, now: float, task: Task) -> float:
+    """The knob after a second of turning towards a wanted position inside the task's range."""
+    aim = min(max(wanted, task.feed.min), task.feed.max)
+    return min(max(aim, now - task.slew), now + task.slew)
+
+
+def oracle(piece: Workpiece, timeline: Timeline, task: Task, past: TrialStart, rounds: int = _ROUNDS) -> Trial:
+    """The cheapest run found with the truth at hand; dearer than the program as written only to keep limits."""
+    best = trial(piece, timeline, task, AsWritten(), past)
+    allowed, free_T = best.passed, timeline.free(task)
+    wanted_T, spindle_T = np.where(free_T, task.feed.max, 1.0), np.ones(len(timeline))
+    room = _ROOM
+    for _ in range(rounds):
+        feed_T, _ = reachable(timeline, wanted_T, spindle_T, task, (1.0, 1.0))
+        run = trial(piece, timeline, task, PlannedKnobs("oracle", feed_T, spindle_T), past)
+        if run.passed <= allowed and (run.cost < best.cost or run.passed < best.passed):
+            best, allowed = run, run.passed
+        elif run.passed > allowed:
+            room += _ROOM
+        used_T = _used(run, timeline, task)
+        factor_T = np.clip((1.0 - room) / np.maximum(used_T, 1e-6), 0.3, 3.0) ** (1.0 / _POWER)
+        wanted_T = np.where(free_T, np.clip(feed_T * factor_T, task.feed.min, task.feed.max), 1.0)
+    return replace(best, controller="oracle")
+
+
+def _used(run: Trial, timeline: Timeline, task: Task) -> np.ndarray:
+    """The largest part of a limit that was used at every place, its neighbours included; small where there is none."""
+    schema = canonical()
+    used_T = np.full(len(timeline), 1e-6)
+    before_R = np.minimum(run.position.astype(int), len(timeline) - 1)
+    after_R = np.minimum(np.append(run.position[1:], len(timeline)).astype(int), len(timeline) - 1)
+    for sensor, highest_T in highest_by_row(task.limits_of(schema), timeline.tool_T).items():
+        load_R = np.array([row.truth[schema.sensor_names.index(sensor)] for row in run.rows])
+        for first, last, load in zip(before_R, after_R, load_R):
+            part = slice(first, last + 1)
+            used_T[part] = np.maximum(used_T[part], load / highest_T[part])
+    return np.where(timeline.cutting, used_T, 1e-6)
