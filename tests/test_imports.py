@@ -19,7 +19,7 @@ for name in ("fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"):
     sys.modules[name] = None
 # A plain installation has none of these; modules that need one say so.
 EXTRAS = ["triton", "ray", "lightgbm", "fastapi", "starlette", "uvicorn", "asyncua", "aiomqtt", "amqtt"]
-EXTRAS += ["gymnasium", "stable_baselines3", "onnx", "onnxruntime"]
+EXTRAS += ["prometheus_client", "gymnasium", "stable_baselines3", "onnx", "onnxruntime"]
 failed = []
 for name in sys.argv[1:]:
     try:

@@ -40,8 +40,7 @@ def source_options(
     """What an address does not say; `crossfeed serve` asks for the same under names that begin with live."""
     import logging
 
-    from crossfeed.live.open_source import SourceOptions
-    from crossfeed.live.security import read_credentials, read_security
+    from crossfeed.live.open_source import SourceOptions, read_credentials, read_security
 
     # Lost connections are told in our own words; the library's tracebacks would hide them.
     logging.getLogger("asyncua").setLevel(logging.CRITICAL)
@@ -156,7 +155,7 @@ def to_table(
     Example: crossfeed live to-table spool/ table.parquet
     """
     from crossfeed.cli.render.logs import show_manifest
-    from crossfeed.live.to_table import spool_to_table
+    from crossfeed.live.recorder import spool_to_table
 
     table = spool_to_table(spool, period=period, machine=machine)
     table.write(out)
@@ -194,7 +193,7 @@ def certificate(
     """
     import asyncio
 
-    from crossfeed.live.security import make_certificate
+    from crossfeed.live.open_source import make_certificate
 
     made, private = asyncio.run(make_certificate(folder))
     typer.echo(f"wrote {made}\nwrote {private}")

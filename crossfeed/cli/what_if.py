@@ -44,7 +44,7 @@ def what_if(
         from crossfeed.cli.render.grid import print_json
         from crossfeed.front.what_if import what_if as compare_plans
         from crossfeed.programs.limits import read_limits as read_motion_limits
-        from crossfeed.serving.plan_program import Overrides
+        from crossfeed.serving.plan import Overrides
 
     answer = compare_plans(
         model, history, [commands, *(compare or [])], session=session, at=at, seconds=seconds, samples=samples,

@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import Decision
 from crossfeed.control.earlier_runs import LoggedRows
-from crossfeed.control.limits import check_limits
 from crossfeed.control.load_calibration import LoadCalibration
-from crossfeed.control.load_forecast import SAMPLES, forecast_program
-from crossfeed.control.plan_files import FORMAT, advice_content, write_blocks, write_schedule
+from crossfeed.control.load_forecast import SAMPLES, CuttingLaw, forecast_program
+from crossfeed.control.plan_files import FORMAT, advice_content, changed_program, write_blocks, write_schedule
 from crossfeed.control.planner import PlannerConfig, plan_whole
 from crossfeed.control.score import Score
-from crossfeed.control.task import Task
+from crossfeed.control.task import Task, check_limits
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.align import align
@@ -161,7 +158,7 @@ def _write(
     out: Path, program: Path, content: dict[str, Any], score: Score, decision: Decision, write_program: bool
 ) -> tuple[Path, ...]:
     """The files asked for, each whole or not at all."""
-    from crossfeed.control.plan_figure import draw_advice
+    from crossfeed.control.plan_files import draw_advice
 
     write_sealed(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.forecast.timeline, decision)

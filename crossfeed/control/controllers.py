@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.earlier_runs import LoggedRows
-from crossfeed.control.limits import sensors_of
 from crossfeed.control.load_calibration import LoadCalibration
-from crossfeed.control.load_forecast import LoadForecaster
+from crossfeed.control.load_forecast import CuttingLaw, LoadForecaster
 from crossfeed.control.planner import Planned, PlannerConfig, plan_ahead
-from crossfeed.control.task import Task
+from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.model.world_model import WorldModel
 

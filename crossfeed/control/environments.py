@@ -14,9 +14,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes
-from crossfeed.control.limits import highest_by_row, sensors_of
-from crossfeed.control.observation import PolicyFeatures, free_knobs, observe, size, wanted_knobs
-from crossfeed.control.task import Task
+from crossfeed.control.learned_policy import PolicyFeatures, free_knobs, observe, size, wanted_knobs
+from crossfeed.control.task import Task, highest_by_row, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel

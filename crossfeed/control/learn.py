@@ -16,8 +16,7 @@ from torch.nn import Tanh
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
-from crossfeed.control.learned_policy import LearnedPolicy
-from crossfeed.control.observation import free_knobs, size
+from crossfeed.control.learned_policy import LearnedPolicy, free_knobs, size
 from crossfeed.control.task import Task
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel

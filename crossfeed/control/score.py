@@ -9,10 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from crossfeed.control.cutting_law import CuttingLaw
-from crossfeed.control.limits import highest_by_row
-from crossfeed.control.load_forecast import LoadForecast
-from crossfeed.control.task import Task
+from crossfeed.control.load_forecast import CuttingLaw, LoadForecast
+from crossfeed.control.task import Task, highest_by_row
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.measures import power_sensors
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from crossfeed.control.controllers import AsWritten, Controller, Moment, PlannedKnobs
 from crossfeed.control.decision import Decision, reachable
-from crossfeed.control.limits import highest_by_row
 from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece
 from crossfeed.control.offpolicy import DecisionLog, LinearPolicy
-from crossfeed.control.task import Task
+from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ConfigError
 from crossfeed.progress import progress

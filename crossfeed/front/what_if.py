@@ -10,7 +10,7 @@ from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.inputs import history_of
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.measures import read_limits
-from crossfeed.serving.plan_program import Overrides
+from crossfeed.serving.plan import Overrides
 from crossfeed.serving.what_if import WhatIf
 from crossfeed.serving.what_if import what_if as roll_forward
 

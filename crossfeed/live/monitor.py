@@ -9,22 +9,17 @@ from typing import TYPE_CHECKING
 
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.clock import SourceClock
-from crossfeed.live.machine_forecaster import MachineForecaster
+from crossfeed.live.machine_forecaster import MachineForecaster, SharedForecasts
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.promises import PromisedForecast
-from crossfeed.live.queue import BoundedQueue, listening
-from crossfeed.live.reconnect import backoff
-from crossfeed.live.shared_forecasts import SharedForecasts
 from crossfeed.live.snapshot import Counters, Light, PlanUsed, RecentRows, Snapshot, worst
-from crossfeed.live.source import Arrival, LiveSource
-from crossfeed.live.trust import Trust
+from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
+from crossfeed.live.trust import PromisedForecast, Trust
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.programs.limits import MotionLimits
 
 if TYPE_CHECKING:
-    from crossfeed.live.arrival_reader import ArrivalReader
     from crossfeed.live.learning import LiveLearner
+    from crossfeed.live.row_maker import ArrivalReader
 
 _TICK_S = 0.25  # ages and lights move at least so often
 _FORECAST_S = 0.5  # a forecast is made at least so often, however far behind we are
@@ -88,7 +83,7 @@ class Monitor:
 
     async def _work(self) -> None:
         # Imported while nobody waits for a page: this brings polars along.
-        from crossfeed.live.arrival_reader import ArrivalReader
+        from crossfeed.live.row_maker import ArrivalReader
 
         log_format = await self._open()
         self.model.check_rows(log_format.period, f"The source {self.source.title}")

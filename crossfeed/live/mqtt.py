@@ -18,9 +18,8 @@ from crossfeed.errors import LogError
 from crossfeed.extras import need
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
-from crossfeed.live.reconnect import reconnecting, silence
-from crossfeed.live.security import Credentials
-from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample
+from crossfeed.live.open_source import Credentials
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, reconnecting, silence
 from crossfeed.live.sparkplug import decode
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 

@@ -12,8 +12,18 @@ from typing import Any, TypeVar
 from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.http_stream import get
-from crossfeed.live.reconnect import reconnecting
-from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
+from crossfeed.live.source import (
+    ALIVE,
+    LINE,
+    OVERRIDES,
+    Arrival,
+    LiveSource,
+    Mark,
+    Notice,
+    Sample,
+    live_segmentation,
+    reconnecting,
+)
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.mtconnect import LOG_FORMAT
 from crossfeed.machines.mtconnect_channels import propose

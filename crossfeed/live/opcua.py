@@ -1,6 +1,7 @@
 """OPC UA: subscribe to mapped nodes, notice what was lost, come back when the server does. Read only."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,16 +11,15 @@ from typing import Any
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.extras import need
 from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.mapping_proposal import MappingProposal
-from crossfeed.live.opcua_discovery import discover
-from crossfeed.live.reconnect import reason, reconnecting, silence
-from crossfeed.live.security import Credentials, Security, secure
-from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value
+from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
+from crossfeed.live.open_source import Credentials, Security, secure
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value, reason, reconnecting, silence
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
 _QUEUE = 200  # values a server keeps of each node between two publications
 _OVERFLOW = 0x0480  # bits of a status code: the server's queue was full, and values before this one are lost
+_DEEPEST, _MOST_NODES, _LONGEST_S = 10, 5000, 60.0
 
 
 class OpcUaSource(LiveSource):
@@ -220,3 +220,40 @@ def _stamp(moment: datetime) -> int:
     """Microseconds since 1970 of a time that OPC UA gives in UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return round(aware.timestamp() * MICROSECONDS)
+
+
+async def discover(client: Any) -> MappingProposal:
+    """Walk through the objects of a server and propose channels for its variables."""
+    ua = need("asyncua", "OPC UA", "live").ua
+    found: list[FoundNode] = []
+    machine = ""
+    children = await client.nodes.objects.get_children()
+    stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
+    begin = time.monotonic()
+    while stack and len(found) < _MOST_NODES and time.monotonic() - begin < _LONGEST_S:
+        node, path, depth = stack.pop()
+        if node.nodeid.NamespaceIndex == 0 and node.nodeid.Identifier in (
+            ua.ObjectIds.Server, ua.ObjectIds.Aliases, ua.ObjectIds.Locations, ua.ObjectIds.Quantities,
+        ):  # fmt: skip
+            continue
+        name = (await node.read_browse_name()).Name
+        node_class = await node.read_node_class()
+        if node_class == ua.NodeClass.Variable:
+            found.append(await _variable(node, (*path, name), ua))
+        elif depth < _DEEPEST:
+            if name not in ("Machines", "DeviceSet") and not machine:
+                machine = name
+            stack += [(child, (*path, name), depth + 1) for child in reversed(await node.get_children())]
+    return propose_mapping(machine or "machine", found)
+
+
+async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
+    unit = None
+    for child in await node.get_properties():
+        if (await child.read_browse_name()).Name == "EngineeringUnits":
+            told = await child.read_value()
+            unit = told.DisplayName.Text if told is not None else None
+    # By its type, not by its value: a sensor that has failed just now still is one.
+    variant = await node.read_data_type_as_variant_type()
+    numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
+    return FoundNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])

@@ -1,6 +1,6 @@
 """Questions that come at the same time share one pass of the network.
 
-While a pass is under way the next questions gather; nobody waits for company that may not come.
+While a pass is under way the next questions gather; a pass never waits for more of them.
 """
 
 import asyncio

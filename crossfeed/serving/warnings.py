@@ -13,6 +13,7 @@ from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
+from crossfeed.serving.rollout import command_rows, sensor_rows
 from crossfeed.training.measure import WEAK_COMMAND_USE
 
 MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth
@@ -93,19 +94,11 @@ def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> l
 
 
 @torch.inference_mode()
-def disagreement(model: SensorModel, history: History, commands: np.ndarray, context: int) -> float:
+def disagreement(model: WorldModel, history: History, commands: np.ndarray, context: int) -> float:
     """How far apart the members are, on average over present sensors and horizons, in z-units."""
-    device = model.step_H.device
-
-    def rows(values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(values.astype(np.float32)).to(device).unsqueeze(0)
-
-    x_1KC = rows(model.normaliser.transform_sensors(history.sensors[-context:]))
-    past_1KA = rows(model.normaliser.transform_commands(history.commands[-context:]))
-    planned_1TA = rows(model.normaliser.transform_commands(commands))
-    m_1KC = x_1KC.isfinite()
-    rows_read = model.eval().read(x_1KC, m_1KC, model.level(x_1KC, m_1KC))
-    encoded = model.context(rows_read, past_1KA)
+    x_1KC = sensor_rows(model, history.sensors[None, -context:])
+    past_1KA, planned_1TA = (command_rows(model, part[None]) for part in (history.commands[-context:], commands))
+    encoded = model.eval().encode(x_1KC, x_1KC.isfinite(), past_1KA)
     apart_1HC = model.decode(encoded, Plan.under(planned_1TA, model.horizons)).disagreement
     assert apart_1HC is not None
-    return float(apart_1HC[:, :, m_1KC[0].any(0)].mean())
+    return float(apart_1HC[:, :, x_1KC[0].isfinite().any(0)].mean())

@@ -1,8 +1,15 @@
 """The application: what stands under which address. Handlers only hand over; the work is in the other files."""
 
 import asyncio
+import base64
 import contextlib
+import gzip
+import hashlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, UploadFile, WebSocket
@@ -13,24 +20,79 @@ from starlette.websockets import WebSocketDisconnect
 
 from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
+from crossfeed.extras import need
 from crossfeed.json_file import plain
-from crossfeed.studio.access import cookie_name
-from crossfeed.studio.bounds import Bounds
-from crossfeed.studio.gate import ENTER, Gate
-from crossfeed.studio.model_facts import model_facts, recorded_verdict
-from crossfeed.studio.page_files import PLOTLY, PageFile, map_style, page_files
+from crossfeed.studio.gate import ENTER, Bounds, Gate
+from crossfeed.studio.model_facts import model_facts, recorded_verdict, runs_content
 from crossfeed.studio.queues import CachedAnswer
-from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
-from crossfeed.studio.requests import ForecastRequest, WhatIfRequest
-from crossfeed.studio.runs import runs_content
+from crossfeed.studio.requests import (
+    ForecastRequest,
+    RefusalError,
+    WhatIfRequest,
+    error_content,
+    status_of,
+    validation_error,
+)
 from crossfeed.studio.service import Service
+from crossfeed.studio.settings import cookie_name
 from crossfeed.studio.shown_machine import live_content
 
+_PAGE = Path(__file__).parent / "page"
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+PLOTLY = "/page/plotly.min.js"
+_MAP_STYLE = re.compile(rb"textContent='(\.maplibregl-map\{[^']*)'")
 Result = TypeVar("Result")
 _ENTERED = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>crossfeed studio</title>'
     '<link rel="icon" href="/page/icon.svg"><meta http-equiv="refresh" content="0;url=/"></html>'
 )
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """One file of the page."""
+
+    content: bytes
+    media_type: str
+    kept: bool = False  # by the browser, without asking again
+
+    @cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.content, 9, mtime=0)
+
+    @cached_property
+    def tag(self) -> str:
+        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
+
+
+def page_files() -> dict[str, PageFile]:
+    """What is served, by path."""
+    files = {
+        f"/page/{path.name}": PageFile(path.read_bytes(), _KINDS[path.suffix])
+        for path in sorted(_PAGE.iterdir())
+        if path.suffix in _KINDS
+    }
+    files["/"], files["/docs"] = files.pop("/page/index.html"), files.pop("/page/docs.html")
+    files[PLOTLY] = PageFile(_plotly().read_bytes(), _KINDS[".js"], kept=True)
+    return files
+
+
+def _plotly() -> Path:
+    """The plotly.js that the plotly package carries."""
+    return Path(need("plotly", "The studio's page", "serve").__file__).parent / "package_data" / "plotly.min.js"
+
+
+def map_style(plotly: bytes) -> str:
+    """How a strict policy names the one style that plotly.js writes when it is loaded; it is for maps."""
+    found = _MAP_STYLE.search(plotly)
+    if found is None:
+        return ""
+    return f" 'sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}'"
 
 
 def build_app(service: Service) -> Gate:

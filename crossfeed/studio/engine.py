@@ -18,11 +18,9 @@ from crossfeed.serving.shared_pass import answer_together
 from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
-from crossfeed.studio.plans import make_plans
-from crossfeed.studio.refusal import RefusalError
-from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, WhatIfRequest
+from crossfeed.studio.plans import Uploads, make_plans
+from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.settings import Limits
-from crossfeed.studio.uploads import Uploads
 
 
 def ready_to_answer(opened: OpenedModel) -> OpenedModel:

@@ -12,8 +12,7 @@ from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
-from crossfeed.studio.refusal import RefusalError
-from crossfeed.studio.requests import MomentRequest
+from crossfeed.studio.requests import MomentRequest, RefusalError
 from crossfeed.studio.shown_machine import ShownMachine
 
 _REMEMBERED = 128

@@ -12,8 +12,8 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.serving.history import History
-from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import moment_of_rows
+from crossfeed.studio.shown_machine import IntervalRecord
 
 # What has to run before the source can be heard, such as a simulated machine; it says when it is there.
 Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]

@@ -12,9 +12,8 @@ from crossfeed.ingest.table import Group
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, RecentRows, Snapshot, worst
 from crossfeed.model.forecast import forecast
 from crossfeed.serving.history import History
-from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import TableMoments
-from crossfeed.studio.shown_machine import SHOWN_ROWS
+from crossfeed.studio.shown_machine import SHOWN_ROWS, IntervalRecord
 
 _LEVELS = (0.5, 0.05, 0.95)  # median, low and high of a ChannelForecast
 

@@ -12,11 +12,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from crossfeed.errors import ConfigError
-from crossfeed.studio.access import log
 from crossfeed.studio.app import build_app
 from crossfeed.studio.gate import Gate
 from crossfeed.studio.service import Service
-from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.settings import ServeSettings, log
 
 _STEPS = 20  # of a handshake with oneself; TLS 1.3 needs three
 

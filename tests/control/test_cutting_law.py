@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.control.controllers import AsWritten, PlannedKnobs
-from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import idle_start, trial
 from crossfeed.schema import canonical

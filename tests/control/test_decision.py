@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import _estimate
-from crossfeed.control.load_forecast import KnownLoad, LoadForecast
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.margins import StudentTail
 from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole

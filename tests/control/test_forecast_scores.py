@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from crossfeed.control.forecast_scores import forecast_scores
+from crossfeed.control.load_calibration import forecast_scores
 from crossfeed.control.load_forecast import CAUTIOUS, physical
-from crossfeed.control.mean_rollout import mean_rollout
 from crossfeed.control.timeline import Timeline
+from crossfeed.serving.rollout import mean_rollout
 from tests.control.conftest import CONTEXT, HORIZONS, logged, small_model
 
 TABLE, NAME = logged(), "spindle_torque"

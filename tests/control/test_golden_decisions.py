@@ -6,19 +6,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import decide
-from crossfeed.control.earlier_runs import LoggedRows, find_runs
-from crossfeed.control.forecast_scores import CutScores
-from crossfeed.control.limited_sensor import LimitedSensor
-from crossfeed.control.load_calibration import LoadCalibration
-from crossfeed.control.load_forecast import KnownLoad, LoadForecast
+from crossfeed.control.earlier_runs import LoggedRows, Scatter, find_runs, smoothed
+from crossfeed.control.load_calibration import CutScores, LimitedSensor, LoadCalibration
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.margins import StudentMargin, StudentTail
-from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
-from crossfeed.control.scatter import Scatter, smoothed
+from crossfeed.control.planner import PlannerConfig, SearchConfig, plan_ahead, plan_whole, search
 from crossfeed.control.score import Score
-from crossfeed.control.search import SearchConfig, search
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.machines.simulated.catalogue import machine_named

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from crossfeed.control.controllers import AsWritten, PlannedKnobs
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.imagined_episodes import ImaginedEpisodes, draw_branches
-from crossfeed.control.observation import PolicyFeatures
+from crossfeed.control.learned_policy import PolicyFeatures
+from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.offpolicy import LinearPolicy, judge, with_fitted_propensities
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import Trial, collect, cost_by_place, idle_start, passed_by_place, trial

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.earlier_runs import LoggedRows, around, find_runs
-from crossfeed.control.limited_sensor import LimitedSensor
-from crossfeed.control.load_calibration import LoadCalibration
+from crossfeed.control.load_calibration import LimitedSensor, LoadCalibration
+from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.margins import FEWEST
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import TrialStart, idle_start, trial

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from crossfeed.control.load_forecast import CAUTIOUS, SAMPLES, LoadForecast, LoadForecaster, physical
-from crossfeed.control.mean_rollout import mean_rollout
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import TableError
+from crossfeed.serving.rollout import mean_rollout
 from tests.control.conftest import CONTEXT, HORIZONS, logged, small_model
 
 ROWS, ABSENT = 40, "x_torque"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.scatter import Scatter, smoothed
+from crossfeed.control.earlier_runs import Scatter, smoothed
 
 
 def test_momentary_readings_hid_that_a_finishing_cut_is_light():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.search import SearchConfig, search
+from crossfeed.control.planner import SearchConfig, search
 
 LOW, HIGH = np.array([0.5, 0.9]), np.array([1.2, 1.1])
 

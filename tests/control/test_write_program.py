@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.control.decision import Decision
+from crossfeed.control.plan_files import _rewritten, changed_program
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.write_program import _rewritten, changed_program
 from crossfeed.errors import ProgramError
 from crossfeed.programs.bundled import bundled_programs
 from crossfeed.programs.parse import parse_program, read_program

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossfeed.live.clock import SourceClock
+from crossfeed.live.source import SourceClock
 
 
 def test_a_clock_that_is_three_seconds_behind_is_reported_whatever_the_delays() -> None:
@@ -68,7 +68,7 @@ def test_age_is_counted_in_our_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     for speed, ours in ((1.0, 8.0), (10.0, 0.8)):
         clock = SourceClock(speed)
         clock.observe(5_000_000, arrived=1000.0)
-        monkeypatch.setattr("crossfeed.live.clock.time.time", lambda ours=ours: 1000.0 + ours)
+        monkeypatch.setattr("crossfeed.live.source.time.time", lambda ours=ours: 1000.0 + ours)
         assert clock.now() == pytest.approx(13.0)
         assert clock.age(5.0) == pytest.approx(ours)
         assert clock.age(14.0) == 0.0

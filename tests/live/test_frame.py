@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from crossfeed.live.frame import gap_samples, to_frame
+from crossfeed.live.row_maker import gap_samples, to_frame
 from crossfeed.live.source import ALIVE, CONNECTED, Sample
 from crossfeed.machines.declaration import CLOCK, PROGRAM, NativeColumn
 from tests.live.test_row_maker import _kind

@@ -9,9 +9,9 @@ pytest.importorskip("asyncua", reason="the extra 'live' is not installed")
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.opcua import OpcUaSource
-from crossfeed.live.security import Credentials, make_certificate, read_credentials, read_security
-from crossfeed.live.simulated.feed import SimulatedFeed
+from crossfeed.live.open_source import Credentials, make_certificate, read_credentials, read_security
 from crossfeed.live.simulated.opcua_server import APPLICATION_URI, OpcUaServer
+from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.source import Sample
 from crossfeed.schema import canonical
 from tests.live.conftest import LIMIT_S, within

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.promises import EProcess, ForecastSummary, PromisedForecast, PromiseRecord, Promises, spans_of
-from crossfeed.live.row import Row
-from crossfeed.live.snapshot import PlanUsed
+from crossfeed.live.snapshot import PlanUsed, Row
+from crossfeed.live.trust import EProcess, ForecastSummary, PromisedForecast, PromiseRecord, Promises, spans_of
 from crossfeed.model.forecast import Forecast
 from crossfeed.schema import Channel, Schema
 

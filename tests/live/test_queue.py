@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from crossfeed.live.queue import BoundedQueue
-from crossfeed.live.source import Notice, Sample
+from crossfeed.live.source import BoundedQueue, Notice, Sample
 from tests.live.conftest import LIMIT_S, within
 
 

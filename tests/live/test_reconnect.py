@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from crossfeed.errors import LogError
-from crossfeed.live import reconnect
-from crossfeed.live.reconnect import backoff, reconnecting
-from crossfeed.live.source import Arrival, Notice, Sample
+from crossfeed.live import source
+from crossfeed.live.source import Arrival, Notice, Sample, backoff, reconnecting
 from tests.live.conftest import LIMIT_S, within
 
 
@@ -17,7 +16,7 @@ def test_a_returned_server_is_never_kept_waiting_for_more_than_two_seconds() -> 
 
 
 def test_a_loss_and_a_return_are_told_once_however_many_attempts_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconnect, "backoff", lambda: itertools.repeat(0.0))
+    monkeypatch.setattr(source, "backoff", lambda: itertools.repeat(0.0))
     outcomes = iter(["row", "gone", "gone", "ended", "row"])
 
     async def connect() -> AsyncIterator[Arrival]:

@@ -3,7 +3,7 @@
 import pytest
 
 from crossfeed.errors import TableError
-from crossfeed.live.row import MachineRows, Row
+from crossfeed.live.snapshot import MachineRows, Row
 from crossfeed.schema import Channel, Schema
 
 SPEED = Channel(name="speed", quantity="rotational speed", unit="rpm")

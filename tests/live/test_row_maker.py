@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
-from crossfeed.live.frame import to_frame
-from crossfeed.live.row import Row
-from crossfeed.live.row_maker import RowMaker
+from crossfeed.live.row_maker import RowMaker, to_frame
+from crossfeed.live.snapshot import Row
 from crossfeed.live.source import ALIVE, Sample
 from crossfeed.machines.declaration import LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.schema import Channel, Schema

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.promises import TOLERATED, EProcess, ForecastSummary, PromisedForecast
-from crossfeed.live.row import Row
-from crossfeed.live.snapshot import Light, PlanUsed
-from crossfeed.live.trust import Trust
+from crossfeed.live.snapshot import Light, PlanUsed, Row
+from crossfeed.live.trust import TOLERATED, EProcess, ForecastSummary, PromisedForecast, Trust
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
 from tests.model import toy

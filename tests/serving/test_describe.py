@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from crossfeed.serving.describe import FAINTEST, compared, plan_forecast, reading, rows_before
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import Estimate
 from crossfeed.serving.plan import PlannedCommands
+from crossfeed.serving.what_if import FAINTEST, compared, plan_forecast, reading, rows_before
 from tests.serving.conftest import Place
 
 SHOWN = np.array([True, True, False])

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.serving.noise import FEWEST, PERSISTENCE, shared_chance, standard_noise
+from crossfeed.serving.rollout import FEWEST, PERSISTENCE, shared_chance, standard_noise
 
 
 @settings(max_examples=20)

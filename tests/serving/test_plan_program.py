@@ -11,8 +11,7 @@ from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import write_commands
 from crossfeed.schema import Channel, Schema
 from crossfeed.serving.history import History, read_history
-from crossfeed.serving.plan import read_plans
-from crossfeed.serving.plan_program import Overrides, plan_program
+from crossfeed.serving.plan import Overrides, plan_program, read_plans
 from tests.evaluation.small_machine import SCHEMA
 from tests.serving.conftest import Place
 

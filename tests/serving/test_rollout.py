@@ -15,9 +15,8 @@ from crossfeed.model.jepa.head import Head
 from crossfeed.model.presets import mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history
-from crossfeed.serving.noise import standard_noise
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.rollout import Rollout, company
+from crossfeed.serving.rollout import Rollout, followed_paths, standard_noise
 from crossfeed.training.run import train
 from tests.evaluation.conftest import small_config
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, normaliser_of, small_table
@@ -40,7 +39,7 @@ def rollout(place: Place) -> Rollout:
 
 @given(samples=st.integers(20, 90), read=st.integers(2, 40))
 def test_paths_that_are_read_follow_themselves_and_mirrored_ones_follow_mirrored_ones(samples: int, read: int) -> None:
-    follows_N, pairs = company(samples, read), (samples + 1) // 2
+    follows_N, pairs = followed_paths(samples, read), (samples + 1) // 2
     read_G = np.unique(follows_N)
     assert len(read_G) <= max(2, read)
     assert (follows_N[read_G] == read_G).all()
@@ -111,7 +110,7 @@ def test_mirrored_paths_are_followed_by_the_same_member_and_every_path_by_one(pl
     pairs = (samples + 1) // 2
     np.testing.assert_array_equal(member_N[pairs:], member_N[: samples - pairs])
     assert set(member_N.tolist()) == {0, 1, 2}
-    counts = np.bincount(member_N[company(samples) == np.arange(samples)])
+    counts = np.bincount(member_N[followed_paths(samples) == np.arange(samples)])
     assert counts.max() - counts.min() <= 2, "each member reads about as many"
 
 

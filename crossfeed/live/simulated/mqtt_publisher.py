@@ -6,9 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 from crossfeed.extras import need
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.opcua_server import node_path
-from crossfeed.live.simulated.serve import SimulatedServer
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.live.sparkplug import Metric, Payload, encode
 
 _GROUP = "crossfeed"

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
-from crossfeed.live.simulated.serve import SimulatedServer
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical, conversion
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.extras import need
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
-from crossfeed.live.simulated.serve import SimulatedServer
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.control.mean_rollout import mean_rollout
 from crossfeed.model.sensors.model import SensorModel
+from crossfeed.serving.rollout import mean_rollout
 from tests.control.conftest import CONTEXT, HORIZONS, logged, small_model
 
 
