@@ -62,7 +62,7 @@ class OpcUaSource(LiveSource):
 
     async def close(self) -> None:
         if self._client is not None:
-            with suppress(Exception):
+            with suppress(*_connection_errors()):
                 await self._client.disconnect()
 
     async def propose(self) -> MappingProposal:
@@ -96,8 +96,7 @@ class OpcUaSource(LiveSource):
         return client
 
     def arrivals(self) -> AsyncIterator[Arrival]:
-        # Whatever broke, the answer is the same: connect again.
-        return reconnecting(self._connection, (Exception,), "the server is back")
+        return reconnecting(self._connection, _connection_errors(), "the server is back")
 
     async def _connection(self) -> AsyncIterator[Arrival]:
         """What the server tells, until it no longer answers."""
@@ -122,14 +121,20 @@ class OpcUaSource(LiveSource):
                     yield arrival
         finally:
             self._client = None
-            with suppress(Exception):
+            with suppress(*_connection_errors()):
                 await client.disconnect()
 
     async def _subscribe(self, client: Any) -> None:
         assert self._mapping is not None
         ua = need("asyncua", "OPC UA", "live").ua
         names = self._mapping.names()
-        self._names = {ua.NodeId.from_string(native): name for native, name in names.items()}
+        try:
+            self._names = {ua.NodeId.from_string(native): name for native, name in names.items()}
+        except ua.UaError as error:
+            raise ConfigError(
+                f"The mapping names a node that OPC UA cannot: {reason(error)}.",
+                expected="node ids such as ns=2;s=Spindle.Power",
+            ) from error
         self._awaited, self._waiting = set(names.values()), []
         subscription = await client.create_subscription(self._mapping.publishing_ms, self)
         nodes = [client.get_node(native) for native in names]
@@ -210,6 +215,11 @@ class OpcUaSource(LiveSource):
 
     def _put(self, arrival: Arrival) -> None:
         self._arrivals.put_nowait(arrival)
+
+
+def _connection_errors() -> tuple[type[Exception], ...]:
+    """What a lost or refused connection raises: the network (time running out included), asyncua, ourselves."""
+    return (OSError, LogError, need("asyncua", "OPC UA", "live").ua.UaError)
 
 
 def _stamp_of(data: Any) -> int:
