@@ -59,7 +59,7 @@ def plan(
     from crossfeed.cli.render.grid import print_result
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
-    from crossfeed.programs.limits import read_limits as read_motion_limits
+    from crossfeed.programs.limits import read_motion_limits
 
     changes: dict[str, Any] = {"limits": limit or []}
     objective = {"price": price, "base_load": base_load, "within": within, "minimise": "energy" if within else None}

@@ -80,7 +80,7 @@ def watch(
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.live.monitor import Monitor
     from crossfeed.live.open_source import open_source
-    from crossfeed.programs.limits import read_limits
+    from crossfeed.programs.limits import read_motion_limits
 
     options = source_options(mapping, security, certificate, key, trust, credentials)
     opened = open_model(model, "cpu")
@@ -91,7 +91,7 @@ def watch(
         learner = LiveLearner(opened, learn)
     monitor = Monitor(
         opened, open_source(source, options), programs, speed=speed, learner=learner,
-        limits=read_limits(limits) if limits else None,
+        limits=read_motion_limits(limits) if limits else None,
     )  # fmt: skip
     with suppress(KeyboardInterrupt):  # the way to end it
         asyncio.run(show(monitor, seconds, json))

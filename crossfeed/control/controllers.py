@@ -8,7 +8,7 @@ import numpy as np
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.load_calibration import LoadCalibration
 from crossfeed.control.load_forecast import CuttingLaw, LoadForecaster
-from crossfeed.control.planner import Planned, PlannerConfig, plan_ahead
+from crossfeed.control.planner import OverridePlan, PlannerConfig, plan_ahead
 from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.model.world_model import WorldModel
@@ -75,9 +75,9 @@ class Planner(Controller):
 
     def start(self, timeline: Timeline, task: Task) -> None:
         self._timeline, self._task = timeline, task
-        self.decisions: list[tuple[float, Planned]] = []
+        self.decisions: list[tuple[float, OverridePlan]] = []
         self._from, self._until = 0.0, -1.0
-        self._last: Planned | None = None
+        self._last: OverridePlan | None = None
         self._before: float | None = None
         self.calibration = LoadCalibration.of(self._model, self._law, timeline, task, self._log)
 

@@ -12,10 +12,11 @@ from safetensors.numpy import load_file, save_file
 
 from crossfeed.atomic import atomic_file
 from crossfeed.control.controllers import Controller, Knobs, Moment
-from crossfeed.control.task import Limit, Task, highest_by_row, sensors_of
+from crossfeed.control.task import Task, highest_by_row, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import Schema
+from crossfeed.serving.measures import Limit
 
 AHEAD = 8  # places of the program that are seen
 _FEED, _SPEED = 5000.0, 10_000.0  # mm/min and rpm that count as one

@@ -105,7 +105,7 @@ class PlannerConfig(CheckedForm):
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class OverridePlan:
     """A decision, the knots to start from next time, and how the search went."""
 
     decision: Decision
@@ -119,7 +119,7 @@ def plan_ahead(
     forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig,
     start: tuple[float, float] = (1.0, 1.0), warm_T2: np.ndarray | None = None, seed: int = 0,
     forecaster: LoadForecaster | None = None, budget: float | None = None,
-) -> Planned:  # fmt: skip
+) -> OverridePlan:  # fmt: skip
     """Find the best knobs for the places of an forecast and decide which of them to use.
 
     `budget` is the chance of passing a limit that the plan may add, the task's risk where nothing is said. It is spent
@@ -150,7 +150,7 @@ def plan_ahead(
     if forecaster is not None:
         score = Score(_asked(forecast, forecaster, score, feed_T, spindle_T), law, task, schema)
     decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
-    return Planned(decision, wanted_T2, feed_T, spindle_T, found)
+    return OverridePlan(decision, wanted_T2, feed_T, spindle_T, found)
 
 
 def plan_whole(

@@ -4,9 +4,7 @@ Everything in physical units, from one YAML file, from the command line, or both
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,67 +14,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from crossfeed.configuration import CheckedForm, load_yaml, parse
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.measures import check_sensors
+from crossfeed.serving.measures import Limit, check_sensors, read_limits
 
-_LIMIT = re.compile(
-    r"\s*(?:(?P<tool>[^:\s][^:]*?)\s*:)?\s*(?P<name>[A-Za-z_]\w*)\s*<=?\s*"
-    r"(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S.*?)?\s*"
-)
 _HIGHEST_KNOB = 2.0  # what a control's knob offers
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A sensor stays at or below a value in the unit of the schema; `tool` is empty where it holds for all."""
-
-    sensor: str
-    highest: float
-    unit: str
-    tool: str = ""
-
-    @property
-    def title(self) -> str:
-        """As it can be written again."""
-        whose = f"{self.tool}: " if self.tool else ""
-        return f"{whose}{self.sensor}<={self.highest:g} {self.unit}"
-
-
-def read_limit(text: str, schema: Schema, tool: str = "") -> Limit:
-    """A limit such as `spindle_torque<=40`, `spindle_power<=8 kW` or `SCHAFT_D4: spindle_torque<=9 N m`."""
-    match = _LIMIT.fullmatch(str(text))
-    if match is None:
-        raise ConfigError(
-            f"The limit '{text}' cannot be read.",
-            expected="SENSOR<=VALUE with or without a unit, such as spindle_power<=8 kW",
-        )
-    if match["name"] not in schema.sensor_names:
-        raise ConfigError(
-            f"The limited sensor '{match['name']}' is no sensor of the model.",
-            expected=f"some of {', '.join(schema.sensor_names)}",
-        )
-    channel = schema.channel(match["name"])
-    factor = conversion(match["unit"] or channel.unit, channel.unit)
-    return Limit(
-        channel.name, float(match["number"]) * factor.scale + factor.offset, channel.unit, match["tool"] or tool
-    )
-
-
-def read_limits(
-    texts: Sequence[str], schema: Schema, per_tool: Mapping[str, Sequence[str]] | None = None
-) -> tuple[Limit, ...]:
-    """Every limit once; a second one on the same sensor and tool is a contradiction."""
-    found = [read_limit(text, schema) for text in texts]
-    for tool, own in (per_tool or {}).items():
-        found += [read_limit(text, schema, tool) for text in own]
-    seen: dict[tuple[str, str], Limit] = {}
-    for limit in found:
-        earlier = seen.setdefault((limit.tool, limit.sensor), limit)
-        if earlier is not limit and earlier.highest != limit.highest:
-            raise ConfigError(
-                f"Two limits contradict each other: {earlier.title} and {limit.title}.",
-                expected="one limit for each sensor and tool",
-            )
-    return tuple(seen.values())
 
 
 def check_limits(limits: Iterable[Limit], schema: Schema, sensors_KC: np.ndarray, tools: Sequence[str]) -> None:

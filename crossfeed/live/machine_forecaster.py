@@ -10,7 +10,7 @@ import torch
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.snapshot import PlanUsed, Row
+from crossfeed.live.snapshot import LivePlannedCommands, Row
 from crossfeed.live.source import Value
 from crossfeed.live.trust import ForecastSummary, PromisedForecast, Trust
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
@@ -132,7 +132,7 @@ class MachineForecaster:
         self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool
     ) -> PromisedForecast | None:
         """The forecast after the last of the rows of the running session; None while they are too few."""
-        plan: PlanUsed | None = None
+        plan: LivePlannedCommands | None = None
 
         def prepare() -> DueWindow | None:
             nonlocal plan

@@ -11,7 +11,7 @@ from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.machine_forecaster import MachineForecaster, SharedForecasts
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.snapshot import Counters, Light, PlanUsed, RecentRows, Snapshot, worst
+from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
 from crossfeed.live.trust import PromisedForecast, Trust
 from crossfeed.machines.declaration import LogFormat
@@ -165,7 +165,7 @@ class Monitor:
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
             recent=RecentRows.of(list(rows) if rows is not None else [], schema),
-            plan=promised.plan if promised else PlanUsed("none", "there is no forecast yet"),
+            plan=promised.plan if promised else LivePlannedCommands("none", "there is no forecast yet"),
             horizons=tuple(model.horizons),
             forecast=promised.intervals() if promised else {},
             lights=lights,

@@ -136,7 +136,7 @@ class RecentRows:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanUsed:
+class LivePlannedCommands:
     """The commands that the forecast assumes, one row per period, and a sentence that says whose they are.
 
     `following` are those after them, up to the end of the running program where there is one.
@@ -177,7 +177,7 @@ class Snapshot:
     commands: tuple[str, ...]
     units: Mapping[str, str]
     recent: RecentRows
-    plan: PlanUsed
+    plan: LivePlannedCommands
     horizons: tuple[int, ...]
     forecast: Mapping[str, ChannelForecast]  # empty while there is none
     lights: Mapping[str, Light]  # by sensor

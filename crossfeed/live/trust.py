@@ -10,7 +10,7 @@ import torch
 
 from crossfeed.distribution import Distribution
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.snapshot import ChannelForecast, Light, PlanUsed, Row, worst
+from crossfeed.live.snapshot import ChannelForecast, Light, LivePlannedCommands, Row, worst
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Schema
@@ -100,7 +100,7 @@ class PromisedForecast:
     """A forecast with the row it starts from and the plan it assumes: a promise about the rows to come."""
 
     row: Row
-    plan: PlanUsed
+    plan: LivePlannedCommands
     forecast: Forecast
     summary: ForecastSummary
     doubt: float | None = None  # how far apart the members of the model are, in z-units
@@ -214,7 +214,7 @@ class Trust:
         z = np.abs(self._model.model.normaliser.transform_sensors(row.floats(names)))
         return {name: float(one) for name, one in zip(names, z, strict=True) if np.isfinite(one)}
 
-    def _outside_training(self, plan: PlanUsed) -> str:
+    def _outside_training(self, plan: LivePlannedCommands) -> str:
         for channel in self._schema.commands:
             if channel.name in self._ranges:
                 low, high = self._ranges[channel.name]

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.ingest.table import Group
-from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, RecentRows, Snapshot, worst
+from crossfeed.live.snapshot import ChannelForecast, Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.model.forecast import forecast
 from crossfeed.serving.history import History
 from crossfeed.studio.moments import TableMoments
@@ -113,7 +113,9 @@ class Replay:
                 {name: tuple(sensors[:, column].tolist()) for name, column in present.items()},
                 {name: tuple(values) for name, values in zip(names, commands.T.tolist(), strict=True)},
             ),
-            plan=PlanUsed("followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))),
+            plan=LivePlannedCommands(
+                "followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))
+            ),
             horizons=self.opened.model.horizons,
             forecast=forecasts,
             lights=lights,

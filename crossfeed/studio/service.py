@@ -13,7 +13,7 @@ from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.setup import read_table
 from crossfeed.extras import need
-from crossfeed.programs.limits import MotionLimits, read_limits
+from crossfeed.programs.limits import MotionLimits, read_motion_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.engine import ForecastEngine, Question, ready_to_answer
 from crossfeed.studio.model_facts import record_folder
@@ -136,7 +136,7 @@ def make_service(
     for package in ("fastapi", "uvicorn", "websockets"):
         need(package, "The studio", "serve")
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
-    motion = MotionLimits() if limits is None else read_limits(limits)
+    motion = MotionLimits() if limits is None else read_motion_limits(limits)
     plain = open_model(model, device, meets=history is not None and live is None)
     table = None if history is None else read_table(history, plain.model.schema)
     if table is not None:

@@ -8,12 +8,11 @@ from crossfeed.control.task import (
     deadline_met,
     highest_by_row,
     knob_text,
-    read_limit,
-    read_limits,
     read_task,
 )
 from crossfeed.errors import ConfigError
 from crossfeed.schema import canonical
+from crossfeed.serving.measures import read_limit, read_limits
 
 YAML = """
 limits: [spindle_torque <= 40, spindle_power <= 8000 W]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.snapshot import PlanUsed, Row
+from crossfeed.live.snapshot import LivePlannedCommands, Row
 from crossfeed.live.trust import EProcess, ForecastSummary, PromisedForecast, PromiseRecord, Promises, spans_of
 from crossfeed.model.forecast import Forecast
 from crossfeed.schema import Channel, Schema
@@ -76,7 +76,7 @@ def judged(values: dict[int, float], speeds: dict[int, float], period: float = 1
         for number in sorted(values)
     ]
     forecast = Forecast(HORIZONS, SCHEMA.sensor_names, SCHEMA.sensor_names, said(0.0, 1.0))
-    plan = PlanUsed("held", "held", {"speed": (100.0, 100.0, 100.0)})
+    plan = LivePlannedCommands("held", "held", {"speed": (100.0, 100.0, 100.0)})
     promises.judge(rows[:1], period)
     promises.add(PromisedForecast(rows[0], plan, forecast, ForecastSummary.of(forecast.distribution)))
     for count in range(2, len(rows) + 1):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
-from crossfeed.live.snapshot import Light, PlanUsed, Row
+from crossfeed.live.snapshot import Light, LivePlannedCommands, Row
 from crossfeed.live.trust import TOLERATED, EProcess, ForecastSummary, PromisedForecast, Trust
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
@@ -58,7 +58,7 @@ def _watch(shop: Shop, error: float, held: bool = True) -> Trust:
         trust.observe(rows)
         mean = torch.from_numpy(np.broadcast_to(location + error * scale, shape).copy())
         said = Gaussian(mean, torch.from_numpy(np.broadcast_to(scale, shape).copy()))
-        plan = PlanUsed("held", "held", dict.fromkeys(schema.command_names, (command,) * horizons[-1]))
+        plan = LivePlannedCommands("held", "held", dict.fromkeys(schema.command_names, (command,) * horizons[-1]))
         forecast = Forecast(horizons, schema.sensor_names, schema.sensor_names, said)
         trust.promise(PromisedForecast(rows[-1], plan, forecast, ForecastSummary.of(forecast.distribution)))
     return trust
@@ -106,7 +106,7 @@ def test_what_is_stale_or_missing_is_said(
 
 def test_commands_beyond_training_need_care(shop: Shop) -> None:
     trust = _watch(shop, 0.0)
-    plan = PlanUsed("held", "held", dict.fromkeys(shop.table.schema.command_names, (1000000.0,) * 20))
+    plan = LivePlannedCommands("held", "held", dict.fromkeys(shop.table.schema.command_names, (1000000.0,) * 20))
     assert "outside" in trust._outside_training(plan)
 
 
@@ -206,5 +206,5 @@ def test_a_sensor_is_silent_for_as_long_as_it_told_nothing(shop: Shop) -> None:
 def test_a_command_is_outside_when_it_is_beyond_a_thousandth_of_its_range(
     shop: Shop, speed: float, outside: bool
 ) -> None:
-    plan = PlanUsed("held", "held", {"spindle_speed": (10.0, speed), "feed_x": (0.0, 800.0)})
+    plan = LivePlannedCommands("held", "held", {"spindle_speed": (10.0, speed), "feed_x": (0.0, 800.0)})
     assert bool(Trust(shop.opened)._outside_training(plan)) == outside
