@@ -129,8 +129,8 @@ def record(
 
     def show(counts: dict[str, float]) -> None:
         if screen.is_terminal:
-            told = ", ".join(f"{value:g} {name}" for name, value in counts.items() if value or name == "samples")
-            screen.print(f"\r{told}   ", end="", markup=False, soft_wrap=True)
+            counted = ", ".join(f"{value:g} {name}" for name, value in counts.items() if value or name == "samples")
+            screen.print(f"\r{counted}   ", end="", markup=False, soft_wrap=True)
 
     async def work() -> None:
         with suppress(TimeoutError):

@@ -144,8 +144,8 @@ def _check_left(task: Task, timeline: Timeline) -> None:
 def _kept_spindle(task: Task) -> list[str]:
     """What a user who freed the spindle has to know."""
     limited = bool(task.limits or task.tools)
-    said = "the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits"
-    return [said] if task.spindle.free and limited else []
+    warning = "the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits"
+    return [warning] if task.spindle.free and limited else []
 
 
 def _warnings(opened: OpenedModel, moment: History, timeline: Timeline, decision: Decision) -> list[str]:

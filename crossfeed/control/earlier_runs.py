@@ -37,10 +37,12 @@ class Scatter:
     @classmethod
     def of_runs(cls, loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> "Scatter":
         """What single readings of some runs scatter by, in the mean; nothing where there is none."""
-        found = [cls.of(load_T, cutting_T) for load_T in loads]
-        if not found:
+        scatters = [cls.of(load_T, cutting_T) for load_T in loads]
+        if not scatters:
             return cls()
-        return cls(float(np.mean([each.spread for each in found])), float(np.mean([each.share for each in found])))
+        return cls(
+            float(np.mean([each.spread for each in scatters])), float(np.mean([each.share for each in scatters]))
+        )
 
 
 def smoothed(load_T: np.ndarray, cutting_T: np.ndarray, scatter: Scatter) -> np.ndarray:
@@ -79,14 +81,14 @@ def find_runs(timeline: Timeline, log: Sequence[LoggedRows]) -> list[np.ndarray]
 
     Of each run its sensors (T, C) at the places of the timeline.
     """
-    found = []
+    runs = []
     for rows in reversed(log):
         if rows.program.casefold() == timeline.name.casefold() and len(rows) >= len(timeline):
             apart_R = _apart(timeline, rows.commands_RA)
             start = int(np.argmin(apart_R))
             if apart_R[start] < _ALIKE and _as_long(timeline, rows.commands_RA):
-                found.append(rows.sensors_RC[start : start + len(timeline)])
-    return found[:_MOST]
+                runs.append(rows.sensors_RC[start : start + len(timeline)])
+    return runs[:_MOST]
 
 
 def _as_long(timeline: Timeline, commands_RA: np.ndarray) -> bool:

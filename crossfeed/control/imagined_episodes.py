@@ -64,13 +64,13 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
     usual, x_NC, a_NA = usual_doubt(model), sensor_rows(model, sensors_NC), command_rows(model, commands_NA)
     with progress("Growing branches from the log", total=len(starts)) as bar:
         for first in range(0, len(starts), _AT_ONCE):
-            own = slice(first, first + _AT_ONCE)
-            rolled = mean_rollout(model.eval(), x_NC[before[own]], a_NA[before[own]], a_NA[after[own]], members=True)
+            part = slice(first, first + _AT_ONCE)
+            rolled = mean_rollout(model.eval(), x_NC[before[part]], a_NA[before[part]], a_NA[after[part]], members=True)
             means.append(normaliser.inverse_sensors(rolled.member_EBTC.double().cpu().numpy())[..., columns])
             scale = normaliser.sensor_scale[columns]
             spreads.append(rolled.distribution.standard_deviation.double().cpu().numpy()[..., columns] * scale)
             doubts.append(rolled.apart[..., columns].mean(-1).double().cpu().numpy() / usual)
-            bar.advance(len(before[own]))
+            bar.advance(len(before[part]))
     whole = Timeline.of_log(model.schema, commands_NA, rows.period)
     timelines = tuple(whole.rows(int(start), int(start) + reach) for start in starts)
     return Branches(
@@ -82,20 +82,20 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
 
 def _moments(table: Table, context: int, reach: int, count: int, seed: int) -> np.ndarray:
     """Rows of one session with a whole context behind, a whole reach ahead in which something moves, every command."""
-    known = np.isfinite(table.commands).all(axis=1)
+    commanded = np.isfinite(table.commands).all(axis=1)
     speed = np.abs(table.commands).max(axis=1)
-    found: list[int] = []
+    moments: list[int] = []
     for group in table.groups:
         for row in range(group.start + context, group.stop - reach + 1):
-            if speed[row : row + reach].max() > MOVING and known[row - context : row + reach].all():
-                found.append(row)
-    if not found:
+            if speed[row : row + reach].max() > MOVING and commanded[row - context : row + reach].all():
+                moments.append(row)
+    if not moments:
         raise TableError(
             "No moment of the table has enough rows around it to grow a branch from.",
             expected=f"sessions of at least {context + reach} rows with all commands",
         )
     draw = np.random.default_rng(seed)
-    return np.sort(draw.choice(np.array(found), size=min(count, len(found)), replace=False))
+    return np.sort(draw.choice(np.array(moments), size=min(count, len(moments)), replace=False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,8 +76,8 @@ class LimitedSensor:
         middle_T = smooth_T + self._repeat.middle * np.maximum(np.abs(smooth_T), least_T)
         peak_T = _highest_moved(self._peak_T, position, count)
         unit_T = np.maximum(np.abs(peak_T), least_T)
-        known = KnownLoad(peak_T, unit_T, self._repeat.tail, np.ones(count, dtype=bool))
-        return middle_T, peak_T + self._repeat.within(risk) * unit_T, known
+        tail = KnownLoad(peak_T, unit_T, self._repeat.tail, np.ones(count, dtype=bool))
+        return middle_T, peak_T + self._repeat.within(risk) * unit_T, tail
 
     def from_forecast(
         self, forecast: LoadForecast, going_T: np.ndarray, risk: float, risk_of_a_row: float
@@ -155,25 +155,25 @@ def forecast_scores(
     cutting_R = timeline.cutting
     starts = np.arange(context, len(sensors_RC) - ahead + 1, _EVERY)
     starts = np.array([start for start in starts if cutting_R[start : start + ahead].any()][-_MOST:], dtype=int)
-    found = {name: [(np.empty(0), np.empty(0))] for name in names}
+    scores = {name: [(np.empty(0), np.empty(0))] for name in names}
     x_RC, a_RA = sensor_rows(model, sensors_RC), command_rows(model, commands_RA)
     for first in range(0, len(starts), _AT_ONCE):
-        own = starts[first : first + _AT_ONCE]
-        before, after = own[:, None] + np.arange(-context, 0), own[:, None] + np.arange(ahead)
-        same_BT = np.array([timeline.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in own.tolist()])
-        said = mean_rollout(model.eval(), x_RC[before], a_RA[before], a_RA[after]).distribution
+        begins = starts[first : first + _AT_ONCE]
+        before, after = begins[:, None] + np.arange(-context, 0), begins[:, None] + np.arange(ahead)
+        same_BT = np.array([timeline.rows(at, at + ahead).under_way(commands_RA[at - 1]) for at in begins.tolist()])
+        forecast = mean_rollout(model.eval(), x_RC[before], a_RA[before], a_RA[after]).distribution
         for name in names:
             column = model.schema.sensor_names.index(name)
             with torch.inference_mode():
                 middle_BT, high_BT = (
-                    physical(model, name, said[..., column].quantile(level)) for level in (0.5, CAUTIOUS)
+                    physical(model, name, forecast[..., column].quantile(level)) for level in (0.5, CAUTIOUS)
                 )
             middle_BT, high_BT = (np.apply_along_axis(around, 1, part) for part in (middle_BT, high_BT))
             true_BT = sensors_RC[after, column]
             score_BT = (true_BT - middle_BT) / np.maximum(high_BT - middle_BT, 1e-9)
             counts_BT = cutting_R[after] & np.isfinite(true_BT)
-            found[name].append((score_BT[counts_BT & same_BT], score_BT[counts_BT & ~same_BT]))
-    return {name: CutScores(*map(np.concatenate, zip(*parts))) for name, parts in found.items()}
+            scores[name].append((score_BT[counts_BT & same_BT], score_BT[counts_BT & ~same_BT]))
+    return {name: CutScores(*map(np.concatenate, zip(*parts))) for name, parts in scores.items()}
 
 
 class LoadCalibration:
@@ -197,15 +197,15 @@ class LoadCalibration:
         cls, model: WorldModel, law: CuttingLaw, timeline: Timeline, task: Task, log: Sequence[LoggedRows]
     ) -> "LoadCalibration":
         """Look for runs of the program in a log and let the model forecast what the log then brought."""
-        known = cls(model.schema, law, timeline, task, find_runs(timeline, log))
+        calibration = cls(model.schema, law, timeline, task, find_runs(timeline, log))
         for part in reversed(log):
             # A model is asked only where no earlier run answers, and until it has been judged on enough rows.
-            if known.has_runs or any(len(sensor.margin) >= _ENOUGH for sensor in known._limited.values()):
+            if calibration.has_runs or any(len(sensor.margin) >= _ENOUGH for sensor in calibration._limited.values()):
                 break
-            scores = forecast_scores(model, tuple(known._limited), part.sensors_RC, part.commands_RA)
-            for name, sensor in known._limited.items():
+            scores = forecast_scores(model, tuple(calibration._limited), part.sensors_RC, part.commands_RA)
+            for name, sensor in calibration._limited.items():
                 sensor.learn(scores[name])
-        return known
+        return calibration
 
     @property
     def has_runs(self) -> bool:
@@ -220,8 +220,8 @@ class LoadCalibration:
     def summary(self, risk: float) -> dict[str, Any]:
         """Where loads come from, and how far each limited one may come above its prediction, as plain data."""
         chance = risk if self.has_runs else self.of_a_row(risk)
-        known = {name: sensor.margin for name, sensor in self._limited.items()}
-        margins = {name: {"rows": len(margin), "margin": margin.within(chance)} for name, margin in known.items()}
+        learned = {name: sensor.margin for name, sensor in self._limited.items()}
+        margins = {name: {"rows": len(margin), "margin": margin.within(chance)} for name, margin in learned.items()}
         return {"basis": "earlier run" if self.has_runs else "forecast", "runs": len(self.runs), "margins": margins}
 
     def from_runs(
@@ -247,8 +247,8 @@ class LoadCalibration:
         timeline, middle, high, tails = forecast.timeline, dict(forecast.middle), dict(forecast.high), {}
         going_T = np.zeros(len(timeline), dtype=bool) if now_A is None else timeline.under_way(now_A)
         for name, sensor in self._limited.items():
-            found = sensor.from_forecast(forecast, going_T, risk, self.of_a_row(risk))
-            middle[name], high[name], tails[name] = found
+            bounds = sensor.from_forecast(forecast, going_T, risk, self.of_a_row(risk))
+            middle[name], high[name], tails[name] = bounds
         self._looked = (position, forecast, going_T)
         return replace(forecast, middle=middle, high=high, tails=tails)
 

@@ -111,9 +111,9 @@ def _quiet_points(speed_R: np.ndarray, load_R: np.ndarray) -> np.ndarray:
     speed_R, load_R = speed_R[seen], load_R[seen]
     points = []
     for level in np.unique(np.round(speed_R / _SMALLEST)):
-        own = np.round(speed_R / _SMALLEST) == level
-        if own.sum() >= 5:
-            points.append((speed_R[own].mean(), np.quantile(load_R[own], _QUIET), own.sum()))
+        near = np.round(speed_R / _SMALLEST) == level
+        if near.sum() >= 5:
+            points.append((speed_R[near].mean(), np.quantile(load_R[near], _QUIET), near.sum()))
     return np.array(points)
 
 
@@ -166,15 +166,15 @@ class LoadForecast:
 
     def section(self, first: int, last: int) -> "LoadForecast":
         """Some of its places."""
-        own = slice(first, min(last, len(self)))
-        timeline = self.timeline.after(float(first), own.stop - first)
-        paths = {name: path_ST[:, own] for name, path_ST in self.paths.items()}
-        middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (self.middle, self.high))
+        places = slice(first, min(last, len(self)))
+        timeline = self.timeline.after(float(first), places.stop - first)
+        paths = {name: path_ST[:, places] for name, path_ST in self.paths.items()}
+        middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (self.middle, self.high))
         tails = {
-            name: KnownLoad(known.load_T[own], known.unit_T[own], known.tail, known.known_T[own])
-            for name, known in self.tails.items()
+            name: KnownLoad(tail.load_T[places], tail.unit_T[places], tail.tail, tail.known_T[places])
+            for name, tail in self.tails.items()
         }
-        return LoadForecast(timeline, paths, self.doubt_T[own], middle, high, tails)
+        return LoadForecast(timeline, paths, self.doubt_T[places], middle, high, tails)
 
 
 class LoadForecaster:
@@ -206,12 +206,12 @@ class LoadForecaster:
         timeline = timeline.after(0.0, self.reach)
         names = self.sensors(limited)
         columns = [self.model.schema.sensor_names.index(name) for name in names]
-        said = self._rolled(timeline.commands_TA).distribution[0]
+        forecast = self._rolled(timeline.commands_TA).distribution[0]
         noise_STC = standard_noise(SAMPLES, len(timeline), len(names), 0, PERSISTENCE)
         with torch.inference_mode():
-            normal_STC = torch.from_numpy(noise_STC.astype(np.float32)).to(said.mean.device)
-            drawn_STC = Distribution.stack([said[:, columns]] * SAMPLES, 0).from_normal(normal_STC)
-            middle_TC, high_TC = (said[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
+            normal_STC = torch.from_numpy(noise_STC.astype(np.float32)).to(forecast.mean.device)
+            drawn_STC = Distribution.stack([forecast[:, columns]] * SAMPLES, 0).from_normal(normal_STC)
+            middle_TC, high_TC = (forecast[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
         paths, middle, high = (
             {name: physical(self.model, name, part[..., n]) for n, name in enumerate(names)}
             for part in (drawn_STC, middle_TC, high_TC)

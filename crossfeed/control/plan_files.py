@@ -75,28 +75,28 @@ def _blocks(score: Score, decision: Decision, gain_ST: np.ndarray, saved_ST: np.
     edges = np.flatnonzero(np.diff(timeline.line_T)) + 1
     rows = []
     for first, last in zip(np.append(0, edges), np.append(edges, len(timeline))):
-        own = slice(int(first), int(last))
-        reasons = [reason for reason in reason_T[own] if reason is not None]
+        places = slice(int(first), int(last))
+        reasons = [reason for reason in reason_T[places] if reason is not None]
         verdict, why = max(set(reasons), key=reasons.count)
-        gain = float(gain_ST[:, own].sum(axis=1).mean())
+        gain = float(gain_ST[:, places].sum(axis=1).mean())
         stretches = sum(choice.first < last and choice.last >= first for choice in decision.choices)
         if verdict == "faster" and stretches > 1:
             why = f"saves {significant(gain)} s in {stretches} stretches"
-        saved = Estimate.of(saved_ST[:, own].sum(axis=1))
+        saved = Estimate.of(saved_ST[:, places].sum(axis=1))
         rows.append(
             {
-                "line": int(timeline.line_T[own.start]),
-                "tool": timeline.tool_T[own.start],
-                "seconds_as_written": (own.stop - own.start) * timeline.period,
-                "seconds": float(taken_T[own].sum()),
-                "feed": float(feed_T[own].mean()),
-                "spindle": float(decision.spindle_T[own].mean()),
+                "line": int(timeline.line_T[places.start]),
+                "tool": timeline.tool_T[places.start],
+                "seconds_as_written": (places.stop - places.start) * timeline.period,
+                "seconds": float(taken_T[places].sum()),
+                "feed": float(feed_T[places].mean()),
+                "spindle": float(decision.spindle_T[places].mean()),
                 "gain": gain,
                 "energy_saved": saved.mean,
                 "energy_saved_low": saved.low,
                 "energy_saved_high": saved.high,
-                "peaks": {name: float(load_T[own].max()) for name, load_T in peaks.items()},
-                "margin": float(margin_T[own].min()),
+                "peaks": {name: float(load_T[places].max()) for name, load_T in peaks.items()},
+                "margin": float(margin_T[places].min()),
                 "verdict": verdict,
                 "why": why,
             }
@@ -209,12 +209,12 @@ def _factors(program: Program, timeline: Timeline, decision: Decision) -> dict[i
     met: dict[int, list[float]] = {}
     for line, feed in zip(timeline.line_T.tolist(), decision.feed_T.tolist()):
         met.setdefault(line, []).append(feed)
-    found, before = {}, 1.0
+    factors, before = {}, 1.0
     for line in dict.fromkeys(lines):
         # A line too short to have a place of its own goes on as the one before it.
         before = float(np.min(met[line])) if line in met else before
-        found[line] = before
-    return found
+        factors[line] = before
+    return factors
 
 
 def _rewritten(

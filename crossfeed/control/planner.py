@@ -143,14 +143,14 @@ def plan_ahead(
         return np.asarray(score.of(*knobs).total(price) + _lateness(task, score, *knobs))
 
     first = _start(best_T, knot_T, warm_T2)
-    found = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(timeline)]))
-    wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
+    result = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(timeline)]))
+    wanted_T2 = np.where(free_T[:, None], result.knots_N2[knot_T], 1.0)
     feed_T, spindle_T = slewed(timeline, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
     feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
     if forecaster is not None:
         score = Score(_asked(forecast, forecaster, score, feed_T, spindle_T), law, task, schema)
     decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
-    return OverridePlan(decision, wanted_T2, feed_T, spindle_T, found)
+    return OverridePlan(decision, wanted_T2, feed_T, spindle_T, result)
 
 
 def plan_whole(
@@ -164,11 +164,11 @@ def plan_whole(
         part = forecast.section(first, first + config.horizon)
         budget = task.risk * len(part) / total
         planned = plan_ahead(part, law, task, schema, config, start, seed=seed + first, budget=budget)
-        own = slice(first, min(first + step, total))
-        count = own.stop - own.start
+        places = slice(first, min(first + step, total))
+        count = places.stop - places.start
         # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
-        feed_T[own], spindle_T[own] = planned.feed_T[:count], planned.spindle_T[:count]
-        start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
+        feed_T[places], spindle_T[places] = planned.feed_T[:count], planned.spindle_T[:count]
+        start = (float(feed_T[places.stop - 1]), float(spindle_T[places.stop - 1]))
         finished = finished and planned.found.finished
     score = Score(forecast, law, task, schema)
     knot_T = timeline.knots(task, config.knot)

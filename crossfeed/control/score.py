@@ -99,12 +99,12 @@ class Score:
         for name, load_BT in self.peaks(feed_BT, spindle_BT).items():
             highest_T = self.highest[name]
             own_BT = (load_BT > highest_T).astype(float)
-            if (known := self.forecast.tails.get(name)) is not None:
+            if (tail := self.forecast.tails.get(name)) is not None:
                 factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
-                load_BT = self.law.expected(self.schema.channel(name), known.load_T, self._speed_T, *factors)
-                grown_BT = np.maximum(load_BT / np.maximum(known.load_T, 1e-9), 1.0)
-                chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
-                own_BT = np.where(known.known_T, chance, own_BT)
+                load_BT = self.law.expected(self.schema.channel(name), tail.load_T, self._speed_T, *factors)
+                grown_BT = np.maximum(load_BT / np.maximum(tail.load_T, 1e-9), 1.0)
+                chance = tail.tail.above((highest_T - load_BT) / (tail.unit_T * grown_BT))
+                own_BT = np.where(tail.known_T, chance, own_BT)
             chance_BT = np.maximum(chance_BT, own_BT)
         return np.where(self.forecast.timeline.cutting, chance_BT, 0.0)
 

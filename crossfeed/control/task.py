@@ -46,12 +46,12 @@ def sensors_of(limits: Iterable[Limit]) -> tuple[str, ...]:
 
 def highest_by_row(limits: Iterable[Limit], tools_T: Sequence[str]) -> dict[str, np.ndarray]:
     """For each limited sensor the highest value of every row, infinite where none is set; the tighter one holds."""
-    found: dict[str, np.ndarray] = {}
+    highest: dict[str, np.ndarray] = {}
     for limit in limits:
         holds = np.array([not limit.tool or tool == limit.tool for tool in tools_T], dtype=bool)
-        row = found.setdefault(limit.sensor, np.full(len(tools_T), math.inf))
+        row = highest.setdefault(limit.sensor, np.full(len(tools_T), math.inf))
         np.minimum(row, np.where(holds, limit.highest, math.inf), out=row)
-    return found
+    return highest
 
 
 def _in(unit: str) -> Any:
@@ -177,8 +177,8 @@ def _content(path: Path | str) -> dict[str, Any]:
 
 def knob_text(text: str, which: str) -> dict[str, str]:
     """The range `50..120` of the command line, in per cent."""
-    low, found, high = text.partition("..")
-    if not found:
+    low, dots, high = text.partition("..")
+    if not dots:
         raise ConfigError(f"The {which} override '{text}' is no range.", expected="two numbers in per cent: 50..120")
     return {"min": f"{low.strip().removesuffix('%')}%", "max": f"{high.strip().removesuffix('%')}%"}
 

@@ -145,9 +145,9 @@ class Timeline:
 
     def rows(self, first: int, last: int) -> "Timeline":
         """Some places of it, first to before last, as a timeline of their own."""
-        own = slice(first, last)
+        part = slice(first, last)
         arrays = ("commands_TA", "feed_share_T", "turn_share_T", "line_T", "tool_T", "cut_T")
-        parts = {name: getattr(self, name)[own] for name in arrays}
+        parts = {name: getattr(self, name)[part] for name in arrays}
         return replace(self, **parts, whole=len(parts["line_T"]))
 
     def taken(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:

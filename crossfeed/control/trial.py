@@ -171,14 +171,14 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     passed_before, passed_after, passed_fast = (passed_by_place(run, timeline, task) for run in runs)
     counts = {"acted": 0, "acted_rightly": 0, "left_alone": 0, "left_rightly": 0}
     for choice in decision.choices:
-        own = slice(choice.first, min(choice.last + 1, len(timeline)))
+        places = slice(choice.first, min(choice.last + 1, len(timeline)))
         if choice.verdict == "as written":
-            worthless = not free_T[own].any() or float(written[own].sum() - fastest[own].sum()) < _WORTHLESS
+            worthless = not free_T[places].any() or float(written[places].sum() - fastest[places].sum()) < _WORTHLESS
             counts["left_alone"] += 1
-            counts["left_rightly"] += bool(worthless or passed_fast[own].any())
+            counts["left_rightly"] += bool(worthless or passed_fast[places].any())
         else:
-            saved = float(written[own].sum() - planned[own].sum())
-            kept = passed_after[own].sum() <= passed_before[own].sum()
+            saved = float(written[places].sum() - planned[places].sum())
+            kept = passed_after[places].sum() <= passed_before[places].sum()
             counts["acted"] += 1
             counts["acted_rightly"] += bool(kept and (saved > 0.0 or choice.verdict == "slower"))
     totals = {

@@ -203,16 +203,16 @@ def largest_difference(exported: EdgeModel, network: ExportedNetwork, batch: int
     """
     windows = random_windows(network.model, batch, seed)
     x_BKC, m_BKC, a_BKA, plan_BTA = windows
-    found = exported.run(np.where(m_BKC.numpy(), x_BKC.numpy(), np.nan), a_BKA.numpy(), plan_BTA.numpy())
+    exported_values = exported.run(np.where(m_BKC.numpy(), x_BKC.numpy(), np.nan), a_BKA.numpy(), plan_BTA.numpy())
     with torch.inference_mode():
-        said = network.distribution(*windows).double()
-    wanted = {"mean": said.mean, **tensors_of(said)}
+        distribution = network.distribution(*windows).double()
+    wanted = {"mean": distribution.mean, **tensors_of(distribution)}
     worst = 0.0
-    for name, values in found.items():
+    for name, values in exported_values.items():
         here = torch.from_numpy(values).double()
         if name == "quantiles":
             for place, level in enumerate(network.level_Q.tolist()):
-                worst = max(worst, float((said.cdf(here[..., place]) - level).abs().max()))
+                worst = max(worst, float((distribution.cdf(here[..., place]) - level).abs().max()))
         elif name == "log_weight_M":
             worst = max(worst, float((here.softmax(-1) - wanted[name].softmax(-1)).abs().max()))
         else:

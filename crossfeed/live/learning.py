@@ -51,7 +51,7 @@ class TrackedIntervals:
 
     def widen(self, row: Row, forecast: Forecast, rows: Sequence[Row]) -> Forecast:
         """The forecast with tracked widths, which use only rows that have come."""
-        centre, spread = (one.numpy() for one in centre_and_spread(forecast.distribution))
+        centre, spread = (part.numpy() for part in centre_and_spread(forecast.distribution))
         self._made.append((round(row.time / self._period), centre, spread))
         stream = self._trace(forecast.sensors, rows)
         width_LHC = adaptive_widths(stream, self._horizons)[-1]
@@ -156,10 +156,10 @@ class LiveLearner:
             return
         together = _joined(batches)
         with torch.no_grad():
-            said, locked = self._prepared.forecaster.predict(together), self._locked.predict(together)
+            learned, locked = self._prepared.forecaster.predict(together), self._locked.predict(together)
         present, target = together.future_m_BHC, together.future_x_BHC
-        learned_crps, locked_crps = said.crps(target), locked.crps(target)
-        ahead = observed_errors(said, together)
+        learned_crps, locked_crps = learned.crps(target), locked.crps(target)
+        ahead = observed_errors(learned, together)
         for number, batch in enumerate(batches):
             self._windows.append(_Window(batch, ahead[number]))
             seen = present[number]
@@ -186,8 +186,8 @@ class LiveLearner:
         return WindowBatch(**dict(zip(WindowBatch.__slots__, tensors, strict=True)))
 
     def _learn(self) -> None:
-        config, known = self._config, list(self._windows)
-        recent, older = known[-config.recent :], known[: -config.recent]
+        config, windows = self._config, list(self._windows)
+        recent, older = windows[-config.recent :], windows[: -config.recent]
         for _ in range(config.steps):
             drawn = torch.randperm(len(older), generator=self._generator)[: config.replay].tolist()
             chosen = [*recent, *(older[index] for index in drawn)]
@@ -197,7 +197,7 @@ class LiveLearner:
         self.updates += config.steps
         self._since_return += config.steps
         self._new = 0
-        self._write("update", {"updates": self.updates, "windows": len(known), "crps_ratio": self.ratio})
+        self._write("update", {"updates": self.updates, "windows": len(windows), "crps_ratio": self.ratio})
 
     @property
     def ratio(self) -> float | None:
@@ -218,7 +218,9 @@ class LiveLearner:
         self.returns += 1
         self._write("guard", {"crps_ratio": self.ratio, "what": reason})
         self._guarded.clear()
-        self._windows = deque((one for one in self._windows if bool(one.ahead_HC.isfinite().all())), maxlen=_KEPT)
+        self._windows = deque(
+            (window for window in self._windows if bool(window.ahead_HC.isfinite().all())), maxlen=_KEPT
+        )
         self._begin()
 
     def close(self) -> None:

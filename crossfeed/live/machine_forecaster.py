@@ -143,15 +143,15 @@ class MachineForecaster:
             commands = np.array([plan.commands[name] for name in self._model.schema.command_names]).T
             return DueWindow(self._forecaster, commands)
 
-        found = await self._forecasts.ask(prepare)
-        if found is None:
+        answer = await self._forecasts.ask(prepare)
+        if answer is None:
             return None
         assert plan is not None
-        forecast, summary = found.forecast, found.summary
+        forecast, summary = answer.forecast, answer.summary
         if self._tracked is not None:
             forecast = await asyncio.to_thread(self._tracked.widen, rows[-1], forecast, rows)
             summary = await asyncio.to_thread(ForecastSummary.of, forecast.distribution)
-        promised = PromisedForecast(rows[-1], plan, forecast, summary, found.doubt)
+        promised = PromisedForecast(rows[-1], plan, forecast, summary, answer.doubt)
         self._trust.promise(promised)
         return promised
 

@@ -198,14 +198,14 @@ class OpcUaSource(LiveSource):
             seconds = (stamp - begin) / MICROSECONDS
             self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
         self._last_stamps[name] = stamp
-        told: Value = float(value) if good and isinstance(value, int | float) else None
+        reading: Value = float(value) if good and isinstance(value, int | float) else None
         if name == PROGRAM:
-            told = str(value or "")
+            reading = str(value or "")
         if good:
             self._degraded.discard(name)
         else:
             self._degrade(name, f"{name} has no good value: {data.StatusCode.name}")
-        self._put(Sample(name, told, stamp))
+        self._put(Sample(name, reading, stamp))
 
     def _degrade(self, name: str, text: str) -> None:
         """Say once that a channel cannot be had, until it is good again."""
@@ -235,12 +235,12 @@ def _stamp(moment: datetime) -> int:
 async def discover(client: Any) -> MappingProposal:
     """Walk through the objects of a server and propose channels for its variables."""
     ua = need("asyncua", "OPC UA", "live").ua
-    found: list[FoundNode] = []
+    nodes: list[FoundNode] = []
     machine = ""
     children = await client.nodes.objects.get_children()
     stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
     begin = time.monotonic()
-    while stack and len(found) < _MOST_NODES and time.monotonic() - begin < _LONGEST_S:
+    while stack and len(nodes) < _MOST_NODES and time.monotonic() - begin < _LONGEST_S:
         node, path, depth = stack.pop()
         if node.nodeid.NamespaceIndex == 0 and node.nodeid.Identifier in (
             ua.ObjectIds.Server, ua.ObjectIds.Aliases, ua.ObjectIds.Locations, ua.ObjectIds.Quantities,
@@ -249,20 +249,20 @@ async def discover(client: Any) -> MappingProposal:
         name = (await node.read_browse_name()).Name
         node_class = await node.read_node_class()
         if node_class == ua.NodeClass.Variable:
-            found.append(await _variable(node, (*path, name), ua))
+            nodes.append(await _variable(node, (*path, name), ua))
         elif depth < _DEEPEST:
             if name not in ("Machines", "DeviceSet") and not machine:
                 machine = name
             stack += [(child, (*path, name), depth + 1) for child in reversed(await node.get_children())]
-    return propose_mapping(machine or "machine", found)
+    return propose_mapping(machine or "machine", nodes)
 
 
 async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
     unit = None
     for child in await node.get_properties():
         if (await child.read_browse_name()).Name == "EngineeringUnits":
-            told = await child.read_value()
-            unit = told.DisplayName.Text if told is not None else None
+            information = await child.read_value()
+            unit = information.DisplayName.Text if information is not None else None
     # By its type, not by its value: a sensor that has failed just now still is one.
     variant = await node.read_data_type_as_variant_type()
     numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")

@@ -113,8 +113,8 @@ def _find(folder: Path, program: str) -> Path | None:
 
 
 def _rounded(value: Value) -> float:
-    known = float(value) if isinstance(value, float) and np.isfinite(value) else 100.0
-    return max(_STEP, round(known / _STEP) * _STEP)
+    percent = float(value) if isinstance(value, float) and np.isfinite(value) else 100.0
+    return max(_STEP, round(percent / _STEP) * _STEP)
 
 
 @lru_cache(maxsize=32)

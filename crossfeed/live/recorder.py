@@ -99,8 +99,8 @@ async def _record(source: LiveSource, folder: Path, speed: float, on_flush: OnFl
 
     def counts() -> dict[str, float]:
         names = ("samples", "late", "doubled", "gap", "reconnect", "restart", "degraded")
-        told: dict[str, float] = {name: recorder.counts[name] for name in names}
-        return told | {"dropped": queue.dropped, "skew": round(clock.skew, 3)}
+        totals: dict[str, float] = {name: recorder.counts[name] for name in names}
+        return totals | {"dropped": queue.dropped, "skew": round(clock.skew, 3)}
 
     flushed = time.monotonic()
     async with listening(source, put) as heard:
@@ -146,21 +146,21 @@ def spool_to_table(folder: Path, *, period: float | None = None, machine: str | 
     for begin, end in content.gaps:
         masked |= (ends - ticks < end) & (begin < ends)
     sensors = np.where(masked[:, None], np.nan, table.sensors)
-    told = {"gaps": len(content.gaps), "rows_in_gaps": int(masked.sum()), "doubled_samples": content.doubled}
-    return replace(table, sensors=sensors, manifest=table.manifest | {"live": told})
+    facts = {"gaps": len(content.gaps), "rows_in_gaps": int(masked.sum()), "doubled_samples": content.doubled}
+    return replace(table, sensors=sensors, manifest=table.manifest | {"live": facts})
 
 
 def _read(folder: Path) -> _Content:
     damage = Damage()
-    known: dict[tuple[str, int], Sample] = {}
+    samples: dict[tuple[str, int], Sample] = {}
     gaps: list[tuple[int, int]] = []
     count = 0
     for record in read_spool(folder, damage):
         for sample in record.samples:
-            known.setdefault((sample.channel, sample.time), sample)
+            samples.setdefault((sample.channel, sample.time), sample)
         count += len(record.samples)
         gaps += [(notice.begin, notice.end) for notice in record.notices if notice.kind == "gap"]
-    return _Content(list(known.values()), gaps, count - len(known), damage)
+    return _Content(list(samples.values()), gaps, count - len(samples), damage)
 
 
 def _runs(log_format: LogFormat, content: _Content, folder: Path) -> Iterator[RawRun]:

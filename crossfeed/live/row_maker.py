@@ -42,17 +42,17 @@ def to_frame(
     columns: dict[str, list[Value]] = {name: [] for name in (*measured, PROGRAM, *states, *extra)}
     state: dict[str, Value] = {CONNECTED: 1.0, **(held or {})}
     for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):
-        told: dict[str, Value] = {}
+        row: dict[str, Value] = {}
         for sample in together:
-            if log_format.change_driven or sample.channel not in told:
-                told[sample.channel] = sample.value
-        told.pop(ALIVE, None)
+            if log_format.change_driven or sample.channel not in row:
+                row[sample.channel] = sample.value
+        row.pop(ALIVE, None)
         if log_format.change_driven:
-            state |= told
-            told = state
+            state |= row
+            row = state
         times.append(time)
         for name, values in columns.items():
-            values.append(told.get(name))
+            values.append(row.get(name))
     series = [pl.Series(name, values, dtype=_type_of(name, values, log_format)) for name, values in columns.items()]
     frame = pl.DataFrame([pl.Series(CLOCK, times, dtype=pl.Int64), *series])
     constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in log_format.columns if c.constant is not None]
@@ -206,8 +206,8 @@ class ArrivalReader:
             elif isinstance(arrival, Notice):
                 self._notice(arrival)
         fresh = self._maker.rows()
-        known = self.rows.newest
-        self._counts["rows"] += sum(known is None or row.time > known.time for row in fresh)
+        newest = self.rows.newest
+        self._counts["rows"] += sum(newest is None or row.time > newest.time for row in fresh)
         self.reread |= self.rows.take(fresh)
         self.unread += len(fresh)
         return bool(fresh)

@@ -33,16 +33,16 @@ class MachineRows:
 
     def __init__(self, source: Schema, model: Schema, longest: int) -> None:
         self.schema, self._longest = model, longest
-        told = {channel.name: channel for channel in source.channels}
+        channels = {channel.name: channel for channel in source.channels}
         self._factors = {
-            channel.name: conversion(told[channel.name].unit, channel.unit)
+            channel.name: conversion(channels[channel.name].unit, channel.unit)
             for channel in model.channels
-            if channel.name in told
+            if channel.name in channels
         }
         self.idle: dict[str, float | None] = {
             channel.name: _idle(channel.quantity, channel.unit)
             for channel in model.commands
-            if channel.name not in told
+            if channel.name not in channels
         }
         if len(self.idle) == len(model.commands):
             raise TableError(

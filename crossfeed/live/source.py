@@ -101,7 +101,7 @@ class BoundedQueue:
     def put(self, arrival: Arrival) -> None:
         """Never waits; notices and marks are not dropped."""
         if len(self._waiting) >= self.longest:
-            oldest = next((index for index, one in enumerate(self._waiting) if isinstance(one, Sample)), None)
+            oldest = next((index for index, waiting in enumerate(self._waiting) if isinstance(waiting, Sample)), None)
             if oldest is not None:
                 del self._waiting[oldest]
                 self.dropped += 1
@@ -221,5 +221,5 @@ class SourceClock:
             return ""
         side = "behind" if self.skew > 0 else "ahead of"
         days = abs(self.skew) / 86_400
-        told = f"{days:,.0f} days" if days >= 2 else f"{abs(self.skew):,.1f} s"
-        return f"the source's clock is {told} {side} ours"
+        apart = f"{days:,.0f} days" if days >= 2 else f"{abs(self.skew):,.1f} s"
+        return f"the source's clock is {apart} {side} ours"

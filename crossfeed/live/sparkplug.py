@@ -62,30 +62,30 @@ def encode(payload: Payload) -> bytes:
 
 
 def _metric(content: bytes) -> Metric:
-    found = dict(_fields(content))
-    datatype = found.get(4, 0)
+    fields = dict(_fields(content))
+    datatype = fields.get(4, 0)
     assert isinstance(datatype, int)
     value: float | str | bool | None = None
-    if not found.get(7):
-        if isinstance(found.get(15), bytes):
-            value = bytes(found[15]).decode()
-        elif isinstance(found.get(13), bytes):
-            value = struct.unpack("<d", found[13])[0]  # type: ignore[arg-type]
-        elif isinstance(found.get(12), bytes):
-            value = struct.unpack("<f", found[12])[0]  # type: ignore[arg-type]
-        elif isinstance(found.get(14), int):
-            value = bool(found[14])
-        elif isinstance(whole := found.get(10, found.get(11)), int):
+    if not fields.get(7):
+        if isinstance(fields.get(15), bytes):
+            value = bytes(fields[15]).decode()
+        elif isinstance(fields.get(13), bytes):
+            value = struct.unpack("<d", fields[13])[0]  # type: ignore[arg-type]
+        elif isinstance(fields.get(12), bytes):
+            value = struct.unpack("<f", fields[12])[0]  # type: ignore[arg-type]
+        elif isinstance(fields.get(14), int):
+            value = bool(fields[14])
+        elif isinstance(whole := fields.get(10, fields.get(11)), int):
             bits = _SIGNED.get(datatype)
             value = float(whole - (1 << bits) if bits and whole >= 1 << (bits - 1) else whole)
-    name = found.get(1)
-    time, alias = found.get(3), found.get(2)
+    name = fields.get(1)
+    time, alias = fields.get(3), fields.get(2)
     return Metric(
         name.decode() if isinstance(name, bytes) else None,
         value,
         time if isinstance(time, int) else None,
         alias if isinstance(alias, int) else None,
-        bool(found.get(5, 0)),
+        bool(fields.get(5, 0)),
     )
 
 

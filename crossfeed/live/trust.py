@@ -72,8 +72,8 @@ class PromiseRecord:
     @property
     def crps_ratio(self) -> float | None:
         """CRPS found over CRPS promised; 1 is a forecast that is as good as it says."""
-        promised = sum(one for _, one in self.crps)
-        return sum(found for found, _ in self.crps) / promised if promised > 0.0 else None
+        promised = sum(expected for _, expected in self.crps)
+        return sum(observed for observed, _ in self.crps) / promised if promised > 0.0 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,8 @@ class ForecastSummary:
     @classmethod
     def of(cls, distribution: Distribution) -> "ForecastSummary":
         median, low, high, *inner = distribution.quantiles((0.5, _LOW, _HIGH, *_INNER_RANKS))
-        own = distribution.crps(torch.stack([low, *inner, high])).mean(0)
-        return cls(median.numpy(), low.numpy(), high.numpy(), own.numpy())
+        crps = distribution.crps(torch.stack([low, *inner, high])).mean(0)
+        return cls(median.numpy(), low.numpy(), high.numpy(), crps.numpy())
 
     def __getitem__(self, window: int) -> "ForecastSummary":
         return ForecastSummary(self.median[window], self.low[window], self.high[window], self.own_crps[window])
@@ -107,12 +107,12 @@ class PromisedForecast:
 
     def intervals(self) -> dict[str, ChannelForecast]:
         """Median and 90 % of every sensor that the machine shows."""
-        told = (self.summary.median, self.summary.low, self.summary.high)
+        bounds = (self.summary.median, self.summary.low, self.summary.high)
         columns = [
             (column, name) for column, name in enumerate(self.forecast.sensors) if name in self.forecast.measured
         ]
         return {
-            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in told)) for column, name in columns
+            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in bounds)) for column, name in columns
         }
 
 
@@ -167,8 +167,8 @@ class Promises:
             if row is None:
                 return False
             for name in self._schema.command_names:
-                found = row.values[name]
-                if found is None or abs(found - promise.plan.commands[name][step - 1]) > self._spans[name]:
+                command = row.values[name]
+                if command is None or abs(command - promise.plan.commands[name][step - 1]) > self._spans[name]:
                     return False
         return True
 
@@ -198,8 +198,8 @@ class Trust:
     def observe(self, rows: Sequence[Row]) -> None:
         """The rows of the running session, the newest last."""
         for name in self._schema.sensor_names:
-            known = (back for back, row in enumerate(reversed(rows)) if row.values[name] is not None)
-            self._silent[name] = next(known, len(rows))
+            present = (back for back, row in enumerate(reversed(rows)) if row.values[name] is not None)
+            self._silent[name] = next(present, len(rows))
         if rows:
             self._far = self._distances(rows[-1])
         self.promises.judge(rows, self.period)
@@ -212,7 +212,7 @@ class Trust:
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names
         z = np.abs(self._model.model.normaliser.transform_sensors(row.floats(names)))
-        return {name: float(one) for name, one in zip(names, z, strict=True) if np.isfinite(one)}
+        return {name: float(distance) for name, distance in zip(names, z, strict=True) if np.isfinite(distance)}
 
     def _outside_training(self, plan: LivePlannedCommands) -> str:
         for channel in self._schema.commands:
@@ -298,6 +298,6 @@ class Trust:
         reason = lights[bad[0]].sentence
         whom = "Nothing" if len(bad) == len(lights) and colour == "red" else f"{len(bad)} of {len(lights)} sensors"
         care = "needs care" if len(bad) == 1 else "need care"
-        told = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else care
+        judgement = "can be believed" if whom == "Nothing" else "cannot be believed" if colour == "red" else care
         among = "" if whom == "Nothing" else f", {bad[0]}" if len(bad) == 1 else f", {bad[0]} among them"
-        return f"{whom} {told} now{among}: {reason}{also}."
+        return f"{whom} {judgement} now{among}: {reason}{also}."

@@ -161,10 +161,12 @@ class Peak:
 
 def peaks(paths_NTC: np.ndarray, schema: Schema, names: Sequence[str], limits: Mapping[str, float]) -> dict[str, Peak]:
     """The peak of each named sensor."""
-    found = {}
+    by_sensor = {}
     for name in names:
         highest_N = paths_NTC[..., schema.sensor_names.index(name)].max(axis=1)
         estimate, limit = Estimate.of(highest_N), limits.get(name)
         probability = None if limit is None else float((highest_N > limit).mean())
-        found[name] = Peak(schema.channel(name).unit, estimate.mean, estimate.low, estimate.high, limit, probability)
-    return found
+        by_sensor[name] = Peak(
+            schema.channel(name).unit, estimate.mean, estimate.low, estimate.high, limit, probability
+        )
+    return by_sensor

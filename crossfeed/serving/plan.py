@@ -173,9 +173,9 @@ def read_plans(
     plans: list[PlannedCommands] = []
     for number, (name, source) in enumerate(pairs, start=1):
         plan = _read(source, history, overrides or Overrides(), limits or MotionLimits(), number)
-        own = str(name) if name is not None else plan.name
-        taken = [known.name for known in plans]
-        unique = own if own not in taken else f"{own} ({number})"
+        wanted = str(name) if name is not None else plan.name
+        taken = [earlier.name for earlier in plans]
+        unique = wanted if wanted not in taken else f"{wanted} ({number})"
         plans.append(replace(plan, name=unique))
     if seconds is not None:
         steps = round(seconds / history.period)
@@ -196,8 +196,8 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
     text = str(source)
     if text == FOLLOWED:
         return _followed(history)
-    path, found, own = text.rpartition("@")
-    path = path if found and "=" in own else text
+    path, at_sign, knobs = text.rpartition("@")
+    path = path if at_sign and "=" in knobs else text
     ending = Path(path).suffix.lower()
     if path != text and (ending in TABLE_ENDINGS or path == FOLLOWED):
         raise TableError(
@@ -209,10 +209,10 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
         return PlannedCommands(
             Path(path).name, "file", Path(path).name, plan_columns(columns_of_file(path), schema, period, path)
         )
-    overrides = overrides.updated(own) if path != text else overrides
+    overrides = overrides.updated(knobs) if path != text else overrides
     commands, remarks = plan_program(path, schema, period, overrides, limits, unsigned=history.command_low)
     name = path.removeprefix(PREFIX) if path.startswith(PREFIX) else Path(path).name
-    shown = f"{name}@{own}" if path != text else name
+    shown = f"{name}@{knobs}" if path != text else name
     return PlannedCommands(shown, "program", name, commands, remarks)
 
 
@@ -265,8 +265,8 @@ def _check_begin(begin: float | None, history: History) -> None:
 
 def _followed(history: History) -> PlannedCommands:
     """The commands that really followed, up to the end of the session or the first gap in them."""
-    known = np.isfinite(history.following_commands).all(axis=1)
-    rows = len(known) if known.all() else int(np.argmin(known))
+    commanded = np.isfinite(history.following_commands).all(axis=1)
+    rows = len(commanded) if commanded.all() else int(np.argmin(commanded))
     if not rows:
         raise TableError(
             f"No commands follow {history.title}, so '{FOLLOWED}' is no plan here.",

@@ -109,10 +109,10 @@ def levels(
     last = len(x_RC) - context
     start_N = torch.linspace(last, 0, pairs).round().long()[torch.arange(samples) % pairs]
     x_NKC = x_RC[start_N[:, None] + torch.arange(context)]
-    found = level(x_NKC, x_NKC.isfinite())
+    measured = level(x_NKC, x_NKC.isfinite())
     # A window that lacks a sensor knows no level of it; the last window does, or the sensor is absent.
     newest = level(x_RC[None, last:], x_RC[None, last:].isfinite())
-    return None if found is None or newest is None else found.where(x_NKC.isfinite().any(1), newest)
+    return None if measured is None or newest is None else measured.where(x_NKC.isfinite().any(1), newest)
 
 
 def sensor_rows(model: WorldModel, sensors_xC: np.ndarray) -> Tensor:
@@ -267,7 +267,7 @@ class Rollout:
         follows_N = followed_paths(samples)
         read_G, place_N = np.unique(follows_N, return_inverse=True)
         level = levels(self.model.level, self._x_RC, self.model.config.context, len(read_G))
-        half, found = (len(read_G) + 1) // 2, []
+        half, shares = (len(read_G) + 1) // 2, []
         for member in range(min(self.model.members, half)):
             own_G = np.flatnonzero(np.arange(len(read_G)) % half % self.model.members == member)
             for start in range(0, len(own_G), _AT_ONCE):
@@ -276,8 +276,10 @@ class Rollout:
                 follows_S = np.searchsorted(part_G, place_N[samples_S])
                 index = torch.from_numpy(part_G).to(self.device)
                 own_level = None if level is None else level.map(lambda values: values[index])  # noqa: B023
-                found.append(Share(member, own_level, samples_S, follows_S, np.searchsorted(samples_S, read_G[part_G])))
-        return found
+                shares.append(
+                    Share(member, own_level, samples_S, follows_S, np.searchsorted(samples_S, read_G[part_G]))
+                )
+        return shares
 
     @torch.inference_mode()
     def _follow(
@@ -299,9 +301,9 @@ class Rollout:
             if go_on is not None:
                 go_on()
             past_KA = a_RA[block.start : block.start + context]
-            said = member.decode_paths(rows, past_KA, planned_TA[block], self._channels_P)
+            forecast = member.decode_paths(rows, past_KA, planned_TA[block], self._channels_P)
             normal_SLP = _tensor(self.model, noise_NTC[share.samples_S, block][..., self.present])
-            x_SLP = said.draw(normal_SLP, of=follows_S)
+            x_SLP = forecast.draw(normal_SLP, of=follows_S)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)
             x_GLC[..., self._channels_P] = x_SLP[read_G]
             drawn_NTC[np.ix_(share.samples_S, np.arange(block.start, block.stop), np.flatnonzero(self.present))] = (

@@ -256,9 +256,19 @@ def compared(
     if not names:
         return None
     before, after = (energies(paths, history.schema, names, history.period) for _, paths in (first, second))
-    found, less, own = Estimate.of(after - before), float((after < before).mean()), Estimate.of(before)
-    told = reading(first[0], second[0], found, less, FAINTEST * (own.high - own.low))
-    return PlanComparison(first[0], second[0], found.mean, found.low, found.high, found.level, ENERGY_UNIT, less, told)
+    difference, less, first_energy = Estimate.of(after - before), float((after < before).mean()), Estimate.of(before)
+    sentence = reading(first[0], second[0], difference, less, FAINTEST * (first_energy.high - first_energy.low))
+    return PlanComparison(
+        first[0],
+        second[0],
+        difference.mean,
+        difference.low,
+        difference.high,
+        difference.level,
+        ENERGY_UNIT,
+        less,
+        sentence,
+    )
 
 
 def reading(first: str, second: str, estimate: Estimate, less: float, faintest: float = 0.0) -> str:
@@ -282,12 +292,12 @@ def _energy(plan: PlannedCommands, paths_NTC: np.ndarray, history: History, pres
     names = power_sensors(history.schema, present)
     if not names:
         return None
-    found, truth = Estimate.of(energies(paths_NTC, history.schema, names, history.period)), None
+    estimate, truth = Estimate.of(energies(paths_NTC, history.schema, names, history.period)), None
     if plan.truth is not None:
         # A row without a reading leaves the sum undefined; it becomes null, not a smaller energy.
         truth = float(energies(plan.truth, history.schema, names, history.period))
         truth = truth if np.isfinite(truth) else None
-    return PlanEnergy(found.mean, found.low, found.high, found.level, ENERGY_UNIT, names, truth)
+    return PlanEnergy(estimate.mean, estimate.low, estimate.high, estimate.level, ENERGY_UNIT, names, truth)
 
 
 def _columns(names: Sequence[str], rows: np.ndarray) -> dict[str, Values]:

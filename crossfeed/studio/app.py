@@ -89,10 +89,10 @@ def _plotly() -> Path:
 
 def map_style(plotly: bytes) -> str:
     """How a strict policy names the one style that plotly.js writes when it is loaded; it is for maps."""
-    found = _MAP_STYLE.search(plotly)
-    if found is None:
+    style = _MAP_STYLE.search(plotly)
+    if style is None:
         return ""
-    return f" 'sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}'"
+    return f" 'sha256-{base64.b64encode(hashlib.sha256(style[1]).digest()).decode()}'"
 
 
 def build_app(service: Service) -> Gate:
@@ -131,8 +131,8 @@ def build_app(service: Service) -> Gate:
 
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> JSONResponse:
-        told = CrossfeedError(f"{error.detail}.", expected="an address and a method of /docs")
-        return JSONResponse(error_content(told), error.status_code)
+        refusal = CrossfeedError(f"{error.detail}.", expected="an address and a method of /docs")
+        return JSONResponse(error_content(refusal), error.status_code)
 
     @app.get("/healthz", tags=["service"], summary="Does the service run?")
     async def healthz() -> dict[str, str]:
@@ -219,26 +219,26 @@ def build_app(service: Service) -> Gate:
     async def stream(socket: WebSocket) -> None:
         await _stream(service, socket)
 
-    for path, one in files.items():
-        app.add_api_route(path, _served(one), methods=["GET"], include_in_schema=False)
+    for path, page_file in files.items():
+        app.add_api_route(path, _served(page_file), methods=["GET"], include_in_schema=False)
 
     bounded = Bounds(app, settings.limits, service.metrics)
     gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].content))
     return gate
 
 
-def _served(one: PageFile) -> Callable[[Request], Awaitable[Response]]:
+def _served(page_file: PageFile) -> Callable[[Request], Awaitable[Response]]:
     """A handler that gives one file, packed where the browser can unpack it."""
 
     async def file(request: Request) -> Response:
-        headers = {"etag": one.tag, "cache-control": "private, max-age=86400" if one.kept else "no-cache"}
-        if request.headers.get("if-none-match") == one.tag:
+        headers = {"etag": page_file.tag, "cache-control": "private, max-age=86400" if page_file.kept else "no-cache"}
+        if request.headers.get("if-none-match") == page_file.tag:
             return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(one.content, media_type=one.media_type, headers=headers)
-        packed = await asyncio.to_thread(lambda: one.packed)
+            return Response(page_file.content, media_type=page_file.media_type, headers=headers)
+        packed = await asyncio.to_thread(lambda: page_file.packed)
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-        return Response(packed, media_type=one.media_type, headers=headers)
+        return Response(packed, media_type=page_file.media_type, headers=headers)
 
     return file
 
@@ -260,9 +260,9 @@ async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
     except TimeoutError:
         raise RefusalError(504, "The answer took too long and was given up.", remedy="Ask for less at once.") from None
     finally:
-        for one in (task, leaving):
-            if not one.done():
-                one.cancel()
+        for waiting in (task, leaving):
+            if not waiting.done():
+                waiting.cancel()
 
 
 async def _stream(service: Service, socket: WebSocket) -> None:

@@ -61,18 +61,18 @@ def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     if folder is None:
         return _nothing("The model file lies alone: no study and no evaluation of it is at hand.")
     try:
-        found = verdict(gather(folder))
+        recorded = verdict(gather(folder))
     except CrossfeedError as error:
         return _nothing(f"What lies beside the model cannot be read: {error.found}")
     return dict(
         plain(
             {
-                "question": found.question,
-                "answer": found.answer,
-                "tone": found.tone,
-                "sentences": found.sentences,
-                "channels": [{name: getattr(light, name) for name in _SHOWN} for light in found.lights],
-                "next": found.next_steps,
+                "question": recorded.question,
+                "answer": recorded.answer,
+                "tone": recorded.tone,
+                "sentences": recorded.sentences,
+                "channels": [{name: getattr(light, name) for name in _SHOWN} for light in recorded.lights],
+                "next": recorded.next_steps,
             }
         )
     )
@@ -125,7 +125,9 @@ def _folders(tops: Sequence[Path]) -> Iterator[Path]:
             yield folder
             try:
                 below += sorted(
-                    one for one in folder.iterdir() if one.is_dir() and not one.is_symlink() and one.name[0] != "."
+                    inner
+                    for inner in folder.iterdir()
+                    if inner.is_dir() and not inner.is_symlink() and inner.name[0] != "."
                 )
             except OSError:
                 continue
@@ -158,7 +160,8 @@ def _study(folder: Path) -> dict[str, Any]:
         ],
         "score": score,
         "ranking": [
-            {"candidate": one.candidate, "seeds": one.seeds, "score": getattr(one, score)} for one in ranking[:12]
+            {"candidate": ranked.candidate, "seeds": ranked.seeds, "score": getattr(ranked, score)}
+            for ranked in ranking[:12]
         ],
         "locked": None if locked is None else f"{locked['candidate']}, seed {locked['seed']}",
         "opened": "opening result" in events,

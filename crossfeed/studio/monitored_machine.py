@@ -62,10 +62,10 @@ class MonitoredMachine:
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         yield self.snapshot()
-        told = 0.0
+        sent = 0.0
         async for snapshot in self.monitor.updates():
-            if time.monotonic() - told >= _AT_MOST_EVERY:
-                told = time.monotonic()
+            if time.monotonic() - sent >= _AT_MOST_EVERY:
+                sent = time.monotonic()
                 yield snapshot
 
     @property

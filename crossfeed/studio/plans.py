@@ -65,11 +65,11 @@ class Uploads:
     def read(self, name: str, content: bytes) -> Upload:
         """Read an upload; its name is shown and never opened."""
         shown = _shown(name)
-        own = secrets.token_hex(8)
+        key = secrets.token_hex(8)
         if shown.lower().endswith((".parquet", ".pq")):
             raise RefusalError(415, f"{shown} is a Parquet file.", expected="an NC program, or a CSV with commands")
         if shown.lower().endswith(".csv"):
-            return Upload(own, shown, columns=_table(content, shown))
+            return Upload(key, shown, columns=_table(content, shown))
         if b"\0" in content:
             raise ProgramError(f"{shown} is a binary file.", expected="NC code as plain text")
         try:
@@ -79,7 +79,7 @@ class Uploads:
         program = parse_program(text, Path(shown).stem)
         if not program.blocks:
             raise ProgramError(f"{shown} moves nothing.", expected="NC code with at least one motion, or a .csv")
-        return Upload(own, shown, program=program)
+        return Upload(key, shown, program=program)
 
     def put(self, kept: Upload) -> None:
         """Keep an upload."""
@@ -111,8 +111,8 @@ def _table(content: bytes, shown: str) -> dict[str, Any]:
         try:
             return columns_of_file(path)
         except CrossfeedError as error:
-            found = error.found.replace(str(path), shown)
-            raise type(error)(found, expected=error.expected, remedy=error.remedy) from error
+            problem = error.found.replace(str(path), shown)
+            raise type(error)(problem, expected=error.expected, remedy=error.remedy) from error
 
 
 def _shown(name: str) -> str:
@@ -140,10 +140,10 @@ def make_plans(
         raise RefusalError(422, f"{len(asked)} plans were sent.", expected=f"at most {limits.plans} side by side")
     plans: list[PlannedCommands] = []
     steps = None if seconds is None else max(1, round(seconds / history.period))
-    for number, one in enumerate(asked, start=1):
-        plan = _plan(one, history, uploads, motion, max(longest, HELD_ROWS), steps)
-        name = one.name or plan.name
-        taken = [known.name for known in plans]
+    for number, request in enumerate(asked, start=1):
+        plan = _plan(request, history, uploads, motion, max(longest, HELD_ROWS), steps)
+        name = request.name or plan.name
+        taken = [earlier.name for earlier in plans]
         plans.append(replace(plan, name=name if name not in taken else f"{name} ({number})"))
     long = next((plan for plan in plans if len(plan) > limits.rows), None)
     if long is not None:

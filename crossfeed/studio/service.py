@@ -92,13 +92,13 @@ class Service:
 
         def ages() -> Iterable[LabelledValue]:
             now = snapshot()
-            told = {} if now is None else {"row": now.row_age, "forecast": now.forecast_age}
-            return [({"of": of}, age) for of, age in told.items() if age is not None]
+            values = {} if now is None else {"row": now.row_age, "forecast": now.forecast_age}
+            return [({"of": of}, age) for of, age in values.items() if age is not None]
 
         def lights() -> Iterable[LabelledValue]:
             now = snapshot()
-            told = {} if now is None else now.lights
-            return [({"sensor": name}, _COLOURS[light.colour]) for name, light in told.items()]
+            values = {} if now is None else now.lights
+            return [({"sensor": name}, _COLOURS[light.colour]) for name, light in values.items()]
 
         def events() -> Iterable[LabelledValue]:
             now = snapshot()
@@ -196,10 +196,10 @@ def _ready(service: Service, address: str, link: str, token_file: Path | None, o
     gc.freeze()  # what was made on the way stays to the end
     gc.enable()
     be_quiet(False)
-    told = console()
-    told.print(f"Open [bold]{link}[/]  (lets one browser in, once)")
+    terminal = console()
+    terminal.print(f"Open [bold]{link}[/]  (lets one browser in, once)")
     where = f"in {token_file}" if token_file is not None else service.keys.token
-    told.print(f"For programs: {address}/docs, token {where}")
+    terminal.print(f"For programs: {address}/docs, token {where}")
     be_quiet()  # bars of single answers would cross each other
     if open_page:
         import webbrowser

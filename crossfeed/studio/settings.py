@@ -94,17 +94,17 @@ class ServeSettings(CheckedForm):
     def hosts(self, port: int) -> frozenset[str]:
         """What may stand in the Host header; a proxy passes names on with or without its own port."""
         names = {*LOOPBACK, *self.names, self.shown_host}
-        found = {f"{name}:{port}" for name in names}
+        names_with_port = {f"{name}:{port}" for name in names}
         standard = 443 if self.secure else 80
         if self.proxy_does_tls or port == standard:
-            found |= names
-        return frozenset(name.lower() for name in found)
+            names_with_port |= names
+        return frozenset(name.lower() for name in names_with_port)
 
     def address(self, port: int) -> str:
         """Where a browser finds the page."""
         scheme = "https" if self.secure else "http"
-        own = "" if self.proxy_does_tls else f":{port}"
-        return f"{scheme}://{self.shown_host}{own}"
+        port_suffix = "" if self.proxy_does_tls else f":{port}"
+        return f"{scheme}://{self.shown_host}{port_suffix}"
 
 
 @dataclass

@@ -46,11 +46,11 @@ class IntervalRecord:
             if row - promise.row not in promise.horizons:
                 continue
             slot = promise.horizons.index(row - promise.row)
-            for name, said in promise.forecast.items():
+            for name, interval in promise.forecast.items():
                 true = values.get(name)
                 if true is not None and true == true:
                     self._due[name] += 1
-                    self._inside[name] += int(said.low[slot] <= true <= said.high[slot])
+                    self._inside[name] += int(interval.low[slot] <= true <= interval.high[slot])
 
     def content(self) -> dict[str, dict[str, Any]]:
         """Forecasts that came due, and the share of them that held."""
@@ -62,12 +62,12 @@ class IntervalRecord:
         if count < ENOUGH:
             return Light("amber", f"only {count} forecasts came due so far; {ENOUGH} are needed")
         share = self._inside[name] / count
-        told = f"{100 * share:.0f} % of {count:,} values fell inside their 90 % interval"
+        sentence = f"{100 * share:.0f} % of {count:,} values fell inside their 90 % interval"
         if share < COVERAGE_BAD:
-            return Light("red", f"{told}: far too sure of itself")
+            return Light("red", f"{sentence}: far too sure of itself")
         if share < COVERAGE[0]:
-            return Light("amber", f"{told}: somewhat too sure of itself")
-        return Light("green", told)
+            return Light("amber", f"{sentence}: somewhat too sure of itself")
+        return Light("green", sentence)
 
 
 class ShownMachine(Protocol):
@@ -103,6 +103,6 @@ def live_content(snapshot: Snapshot) -> dict[str, Any]:
             "commands": {name: values[-SHOWN_ROWS:] for name, values in recent.commands.items()},
         },
         "plan": {"kind": plan.kind, "sentence": plan.sentence, "commands": plan.commands},
-        "forecast": {name: said for name, said in snapshot.forecast.items() if name in shown},
+        "forecast": {name: interval for name, interval in snapshot.forecast.items() if name in shown},
     }
     return dict(plain(content))

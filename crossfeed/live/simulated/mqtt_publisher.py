@@ -66,8 +66,8 @@ class MqttPublisher(SimulatedServer):
             birth = [Metric(name, value, milliseconds, aliases[name]) for name, value in values.items()]
             await self._send("DBIRTH", birth, milliseconds)
             self._born = True
-        told = [Metric(None, value, milliseconds, aliases[name]) for name, value in values.items()]
-        await self._send("DDATA", told, milliseconds)
+        metrics = [Metric(None, value, milliseconds, aliases[name]) for name, value in values.items()]
+        await self._send("DDATA", metrics, milliseconds)
 
     async def die(self) -> None:
         """Say that the device is gone, and be born again with the next step."""

@@ -110,63 +110,63 @@ def read_fault(text: str) -> Fault:
 
 def with_faults(steps: Iterable[Step], faults: Iterable[Fault], dead: str) -> Iterator[Step | Outage]:
     """The same steps as a listener meets them; `dead` is the channel of a dead node."""
-    told: Iterator[Step | Outage] = iter(steps)
+    events: Iterator[Step | Outage] = iter(steps)
     for fault in faults:
-        told = _FAULTS[fault.kind][0](told, fault.size, dead)
-    return told
+        events = _FAULTS[fault.kind][0](events, fault.size, dead)
+    return events
 
 
-def _outage(told: Iterator[Step | Outage], seconds: float, _: str) -> Iterator[Step | Outage]:
+def _outage(events: Iterator[Step | Outage], seconds: float, _: str) -> Iterator[Step | Outage]:
     begun = done = False
     until = 0.0
-    for one in told:
-        if isinstance(one, Step) and not done:
-            if not begun and one.time >= FIRST_S:
-                begun, until = True, one.time + seconds
+    for event in events:
+        if isinstance(event, Step) and not done:
+            if not begun and event.time >= FIRST_S:
+                begun, until = True, event.time + seconds
                 yield Outage(seconds)
-            if begun and one.time < until:
+            if begun and event.time < until:
                 continue
             done = begun
-        yield one
+        yield event
 
 
-def _late(told: Iterator[Step | Outage], seconds: float, _: str) -> Iterator[Step | Outage]:
+def _late(events: Iterator[Step | Outage], seconds: float, _: str) -> Iterator[Step | Outage]:
     """One step of twenty comes after those that follow it."""
     held: list[Step] = []
-    for number, one in enumerate(told):
-        if isinstance(one, Step):
-            yield from (late for late in held if late.time + seconds <= one.time)
-            held = [late for late in held if late.time + seconds > one.time]
-            if one.time >= FIRST_S and number % _EVERY == 0:
-                held.append(one)
+    for number, event in enumerate(events):
+        if isinstance(event, Step):
+            yield from (late for late in held if late.time + seconds <= event.time)
+            held = [late for late in held if late.time + seconds > event.time]
+            if event.time >= FIRST_S and number % _EVERY == 0:
+                held.append(event)
                 continue
-        yield one
+        yield event
 
 
-def _doubled(told: Iterator[Step | Outage], every: float, _: str) -> Iterator[Step | Outage]:
-    for number, one in enumerate(told):
-        yield one
-        if isinstance(one, Step) and number % int(every) == 0:
-            yield one
+def _doubled(events: Iterator[Step | Outage], every: float, _: str) -> Iterator[Step | Outage]:
+    for number, event in enumerate(events):
+        yield event
+        if isinstance(event, Step) and number % int(every) == 0:
+            yield event
 
 
-def _out_of_order(told: Iterator[Step | Outage], every: float, _: str) -> Iterator[Step | Outage]:
+def _out_of_order(events: Iterator[Step | Outage], every: float, _: str) -> Iterator[Step | Outage]:
     """Every so many steps two neighbours change places."""
-    for number, one in enumerate(told):
-        if number % int(every) == 0 and (after := next(told, None)) is not None:
+    for number, event in enumerate(events):
+        if number % int(every) == 0 and (after := next(events, None)) is not None:
             yield after
-        yield one
+        yield event
 
 
-def _skew(told: Iterator[Step | Outage], seconds: float, _: str) -> Iterator[Step | Outage]:
-    for one in told:
-        yield replace(one, time=one.time + seconds) if isinstance(one, Step) else one
+def _skew(events: Iterator[Step | Outage], seconds: float, _: str) -> Iterator[Step | Outage]:
+    for event in events:
+        yield replace(event, time=event.time + seconds) if isinstance(event, Step) else event
 
 
-def _dead_node(told: Iterator[Step | Outage], after: float, dead: str) -> Iterator[Step | Outage]:
-    for one in told:
-        gone = isinstance(one, Step) and one.time >= after
-        yield replace(one, missing=one.missing | {dead}) if gone and isinstance(one, Step) else one
+def _dead_node(events: Iterator[Step | Outage], after: float, dead: str) -> Iterator[Step | Outage]:
+    for event in events:
+        gone = isinstance(event, Step) and event.time >= after
+        yield replace(event, missing=event.missing | {dead}) if gone and isinstance(event, Step) else event
 
 
 # What each does, and its size where none is given.
@@ -214,16 +214,16 @@ async def serve(
         on_ready(server.address)
     clock = 0.0
     try:
-        for one in with_faults(feed.steps(), faults, feed.sensors[0]):
-            if isinstance(one, Outage):
+        for event in with_faults(feed.steps(), faults, feed.sensors[0]):
+            if isinstance(event, Outage):
                 await server.vanish()
-                await asyncio.sleep(one.seconds / speed)
+                await asyncio.sleep(event.seconds / speed)
                 await server.return_()
                 continue
-            clock = max(clock, one.time)
+            clock = max(clock, event.time)
             ahead = begin + clock / speed - time.monotonic()
             await asyncio.sleep(max(ahead, 0.0))
-            await server.tell(one, round((origin + one.time) * MICROSECONDS))
+            await server.tell(event, round((origin + event.time) * MICROSECONDS))
     finally:
         await server.stop()
 
