@@ -59,18 +59,26 @@ TESTS: dict[str, tuple[str, ...]] = {
     "serving/measures.py": ("serving/test_measures.py",),
     "serving/rollout.py": (
         "serving/test_rollout.py",
-        "serving/test_level.py",
-        "serving/test_noise.py",
         "serving/test_mean_rollout.py",
     ),
-    "control/timeline.py": ("control/test_timeline.py", _DECISIONS),
-    "control/decision.py": ("control/test_decision.py", "control/test_timeline.py", _DECISIONS),
+    "control/timeline.py": (
+        "control/test_timeline.py",
+        _DECISIONS,
+    ),
+    "control/decision.py": (
+        "control/test_decision.py",
+        "control/test_timeline.py",
+        _DECISIONS,
+    ),
     "control/margins.py": (
         "control/test_margins.py",
         _DECISIONS,
         "control/test_load_calibration.py",
     ),
-    "control/score.py": ("control/test_decision.py", _DECISIONS),
+    "control/score.py": (
+        "control/test_decision.py",
+        _DECISIONS,
+    ),
     "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py", _FINDINGS),
     "audits/factors.py": ("audits/test_units.py", _FINDINGS),
     "audits/physics.py": ("audits/test_units.py", _FINDINGS),
@@ -81,16 +89,19 @@ TESTS: dict[str, tuple[str, ...]] = {
     "baselines/instance.py": ("baselines/test_networks.py",),
     "baselines/ridge.py": ("baselines/test_fitting.py",),
     "baselines/table.py": ("baselines/test_compare.py",),
-    "control/controllers.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
+    "control/controllers.py": (
+        "control/test_machine.py",
+        "control/test_load_forecast.py",
+        _FIGURES,
+    ),
     "control/load_calibration.py": (
         "control/test_load_calibration.py",
         _DECISIONS,
-        "control/test_forecast_scores.py",
     ),
     "control/earlier_runs.py": (
         "control/test_load_calibration.py",
         _DECISIONS,
-        "control/test_scatter.py",
+        "control/test_earlier_runs.py",
     ),
     "control/imagined_episodes.py": (
         "control/test_imagined_episodes.py",
@@ -98,8 +109,14 @@ TESTS: dict[str, tuple[str, ...]] = {
         "control/test_environments.py",
         "control/test_learn.py",
     ),
-    "control/machine.py": ("control/test_machine.py", _FIGURES),
-    "control/offpolicy.py": ("control/test_offpolicy.py", _FIGURES),
+    "control/machine.py": (
+        "control/test_machine.py",
+        _FIGURES,
+    ),
+    "control/offpolicy.py": (
+        "control/test_offpolicy.py",
+        _FIGURES,
+    ),
     "control/learned_policy.py": (
         _FIGURES,
         "control/test_environments.py",
@@ -108,13 +125,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/load_forecast.py": (
         "control/test_load_forecast.py",
         "control/test_decision.py",
-        "control/test_cutting_law.py",
         _DECISIONS,
     ),
     "control/planner.py": (
         "control/test_decision.py",
         _DECISIONS,
-        "control/test_search.py",
+        "control/test_planner.py",
     ),
     "control/task.py": (
         "control/test_task.py",
@@ -122,13 +138,16 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "control/trial.py": (
         "control/test_machine.py",
-        "control/test_cutting_law.py",
-        "control/test_rehearse.py",
+        "control/test_load_forecast.py",
+        "control/test_trial.py",
         "control/test_offpolicy.py",
         _FIGURES,
     ),
     "edge.py": ("export/test_edge.py",),
-    "export/graph.py": ("export/test_graph.py", "export/test_export.py"),
+    "export/graph.py": (
+        "export/test_graph.py",
+        "export/test_export.py",
+    ),
     "fleet/draw.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
     "fleet/motors.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
     "fleet/operations.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
@@ -146,22 +165,18 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning_curve/runner.py": ("learning_curve/test_effort.py", "learning_curve/test_curve.py"),
     "learning_curve/judged_windows.py": ("learning_curve/test_by_session.py", "learning_curve/test_own_logs.py"),
     "learning_curve/minutes.py": ("learning_curve/test_crossings.py", "learning_curve/test_own_logs.py"),
-    "live/row_maker.py": (
-        "live/test_frame.py",
-        "live/test_row_maker.py",
-    ),
+    "live/row_maker.py": ("live/test_row_maker.py",),
     "live/machine_forecaster.py": (
         "live/test_monitor.py",
         "live/test_learning.py",
     ),
     "live/mapping.py": ("live/test_mapping.py",),
     "live/trust.py": (
-        "live/test_promises.py",
         "live/test_trust.py",
-        "live/test_shared_forecasts.py",
+        "live/test_machine_forecaster.py",
     ),
     "live/snapshot.py": (
-        "live/test_row.py",
+        "live/test_snapshot.py",
         "live/test_monitor.py",
     ),
     "live/sparkplug.py": ("live/test_sparkplug.py",),
@@ -227,17 +242,17 @@ TESTS: dict[str, tuple[str, ...]] = {
     "programs/limits.py": ("programs/test_plan.py", _PLANS),
     "rows.py": ("model/test_forecast.py", "ingest/test_from_frame.py"),
     "schema.py": ("test_schema.py",),
-    "serving/what_if.py": (
-        "serving/test_describe.py",
-        "serving/test_what_if.py",
-    ),
+    "serving/what_if.py": ("serving/test_what_if.py",),
     "serving/plan.py": (
         "serving/test_plan_table.py",
-        "serving/test_plan_program.py",
+        "serving/test_plan.py",
         "serving/test_rollout.py",
         "serving/test_override_rows.py",
     ),
-    "serving/warnings.py": ("serving/test_doubt.py", "serving/test_trained_range.py", "serving/test_history.py"),
+    "serving/warnings.py": (
+        "serving/test_warnings.py",
+        "serving/test_history.py",
+    ),
     "study/record/outcomes.py": ("study/test_differences.py", "study/test_halving.py"),
     "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
     "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
@@ -247,8 +262,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "training/test_many_machines.py",
         "learning_curve/test_own_logs.py",
     ),
-    "control/plan_files.py": ("control/test_write_program.py",),
-    "live/source.py": ("live/test_clock.py",),
+    "control/plan_files.py": ("control/test_plan_files.py",),
+    "live/source.py": ("live/test_source.py",),
 }
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
@@ -354,7 +369,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "return torch.where(batch.future_m_BHC, x_BHC, 0.0)",
     ): "what is absent is never read",
     ("evaluation/calibration.py", "high > 0.15", ""): "a share of exactly three in twenty",
-    ("control/decision.py", "np.abs(feed_T[own] - 1.0).max() > _OFF", ""): "a knob that is off by exactly the least",
+    ("control/decision.py", "np.abs(feed_T[places] - 1.0).max() > _OFF", ""): "a knob that is off by exactly the least",
     (
         "model/sensors/window.py",
         "-1",

@@ -1,6 +1,8 @@
 """Earlier runs of the same program in a machine's log: what each place brought when it was cut before.
 
-A model reads commands; how deep the next layer lies is in none of them. A run of the same part knows. T places, R rows.
+A model reads commands; how deep the next layer lies is in none of them. A run of the same part knows. Single readings
+scatter about the load of their second: the scatter is the nugget of a variogram, by how much neighbouring rows differ
+beyond what their distance explains. T places, R rows.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""A learned policy as a small network in one file, with the knobs' limits and slew rate built in."""
+"""A learned policy as a small network in one file: what it sees, what its action means, limits and slew rate built in.
+
+An action of 0 leaves a knob at 100 %, -1 and 1 are the ends of its range. B situations, L limits.
+"""
 
 import json
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """What a machine's own log says about the program to come: earlier runs of it, and how far predictions were passed.
 
 Loads as written come from an earlier run where there is one, else from the model; either way the load that limits have
-to hold is the prediction plus a margin that the log and the run under way vouch for. T places, R rows, C sensors.
+to hold is the prediction plus a margin that the log and the run under way vouch for. T places, R rows, B windows, K
+context rows, C sensors.
 """
 
 from collections.abc import Callable, Sequence

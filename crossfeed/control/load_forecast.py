@@ -1,7 +1,15 @@
 """What lies ahead of the machine if its program goes on as written: sampled loads at the next places.
 
 A decision asks the model twice: what every place brings as written, and what the chosen plan makes of it. Everything in
-between is the law of cutting. S samples, T places, K context rows, C sensors.
+between is the law of cutting, which has two numbers that come from logs. A spindle load is what it takes to turn in the
+air, which depends on the speed, plus the cut, which grows with the chip load to a power below one (Kienzle: the thicker
+the chip, the less force for each part of it). Forecasters learn little of this from logs in which the feed hardly ever
+changes at the same place, so it is said here and checked there.
+
+    load' = idle(s n) + cut (f/s)^p          torque and current
+    load' = idle(s n) + cut (f/s)^p s        power, with feed factor f and spindle factor s
+
+S samples, T places, K context rows, C sensors.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,8 @@
-"""What an advice says, as plain data (plan.json), as a schedule and as a table by NC block."""
+"""What an advice says, in files for a person: plan.json, schedule, table by NC block, picture, copy of the program.
+
+The copy has changed F words, each marked by a comment; it is read back and every feed of it compared with what was
+wanted before it is kept. The original is only read.
+"""
 
 import csv
 import re

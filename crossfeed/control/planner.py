@@ -1,4 +1,7 @@
-"""A receding plan: look ahead, search the knots, decide, go a few places, look again."""
+"""A receding plan: look ahead, search the knots by iCEM, decide, go a few places, look again.
+
+iCEM is that of Pinneri and others (2020), with bounds. P candidates, N knots, 2 knobs, T places.
+"""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""From a model file to one ONNX file that describes itself: traced, checked against torch, sealed with its hash."""
+"""From a model file to one ONNX file: traced, checked against torch, priced, sealed with its hash."""
 
 import json
 import logging

@@ -1,6 +1,7 @@
 """Learning beside the machine, on request: the code of `adaptation/`, a journal, and a guard that can take it all back.
 
-K context rows, H horizons, T longest horizon, C sensors, A commands.
+Intervals follow the machine meanwhile: their widths grow and shrink with the errors so far. K context rows, H horizons,
+T longest horizon, C sensors, A commands, L levels.
 """
 
 import json

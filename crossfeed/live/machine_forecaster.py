@@ -1,4 +1,8 @@
-"""From the newest rows to the next seconds: the plan, the forecast, and what is learned on the way."""
+"""From the newest rows to the next seconds: the plan, the forecast, and what is learned on the way.
+
+Machines whose rows end at the same moment share one pass of the model: their windows are stacked, the answers split.
+B windows, K context rows, C sensors, A commands, T planned steps, H horizons.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from crossfeed.live.machine_forecaster import MachineForecaster, SharedForecasts
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
-from crossfeed.live.trust import PromisedForecast, Trust
+from crossfeed.live.trust import PromisedForecast, PromiseRecord, Trust
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.programs.limits import MotionLimits
 
@@ -139,6 +139,11 @@ class Monitor:
         except CrossfeedError as error:
             self._promised, self._forecast_error = None, error.found
             reader.reread = True
+
+    @property
+    def promise_records(self) -> Mapping[str, PromiseRecord]:
+        """How the latest forecasts of each sensor were kept."""
+        return self._trust.promises.records
 
     @property
     def forecast_age(self) -> float | None:

@@ -1,4 +1,8 @@
-"""A source by its address: a growing file, `opc.tcp://`, `http://` (MTConnect), `mqtt://`."""
+"""A source by its address (a file, `http://`, `opc.tcp://`, `mqtt://`), who we are and whom we trust.
+
+Secrets come from a file or the environment, never from the command line, which everybody may read. For OPC UA
+certificates are really checked.
+"""
 
 import os
 from dataclasses import dataclass

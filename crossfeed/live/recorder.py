@@ -1,4 +1,7 @@
-"""The recorder: what arrives goes to the disk once a second, late samples up to two seconds late included."""
+"""The recorder: what arrives goes to the disk once a second, and what was recorded becomes a canonical table.
+
+Samples up to two seconds late are kept. The table is cut and resampled as the logs of a machine are.
+"""
 
 import asyncio
 import time

@@ -1,7 +1,8 @@
 """Rows while the samples still arrive: ingest's own segmentation and resampling, over the newest seconds.
 
 A row is given as soon as the source's clock has passed its end, and given again when a late sample (up to
-two seconds) changes it. A row that is older than that is final and equal to the one that ingest makes of the log.
+two seconds) changes it. A row that is older than that is final and equal to the one that ingest makes of the log. The
+reader keeps the newest rows in the model's channels, and counts what happened on the way.
 """
 
 from collections import Counter, deque

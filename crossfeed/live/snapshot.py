@@ -1,4 +1,4 @@
-"""What is known at one moment beside the machine: history, plan, forecast, lights, counters."""
+"""What is known at one moment beside the machine: rows in the model's channels, plan, forecast, lights, counters."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""What every live source tells: samples, notices about the connection, and marks from which it can go on.
+"""What every live source tells, and what all of them share: a queue with a limit, reconnection, two clocks compared.
 
-A source is read only: nothing is ever written to a machine.
+A source tells samples, notices about the connection, and marks from which it can go on. It is read only: nothing is
+ever written to a machine.
 """
 
 import asyncio

@@ -1,4 +1,8 @@
-"""May the forecast be believed now? One light for each sensor, one sentence for all of them."""
+"""May the forecast be believed now? One light for each sensor, one sentence for all of them.
+
+What was promised is compared with what came: share inside 90 %, CRPS against its own promise, and a test that may be
+read at any time. H horizons, C sensors.
+"""
 
 import math
 from collections import deque

@@ -1,4 +1,4 @@
-"""Numbers a process engineer decides by: quantiles, energy, peaks and the chance of passing a limit, from samples.
+"""Numbers a process engineer decides by: quantiles, energy, peaks, limits and the chance of passing them, from samples.
 
 N samples, T rows, C sensors.
 """

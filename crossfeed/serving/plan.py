@@ -1,6 +1,8 @@
 """A plan: the commands of every row to come, from a frame, a file, an NC program, the log itself or an array.
 
-T planned rows, A commands in the order and units of the model's schema.
+NC programs are planned within the machine's limits and averaged over the rows of the history; logged commands under
+other overrides drive the same path in more or less time. T planned rows, S rows of a changed plan, A commands in the
+order and units of the model's schema.
 """
 
 import math

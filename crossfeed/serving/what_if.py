@@ -1,4 +1,7 @@
-"""What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out."""
+"""What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out.
+
+N samples, T rows, C sensors, Q quantile levels.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The gate before every request and WebSocket: right host, right origin, known key; and headers on every answer."""
+"""The gate before every request and WebSocket: right host, right origin, known key, bounded body; headers."""
 
 import asyncio
 import time

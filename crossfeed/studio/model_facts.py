@@ -1,4 +1,4 @@
-"""What a model is and whether it may be believed, for people and programs that have only its address."""
+"""What a model is, whether it may be believed, and which studies, comparisons and training runs lie beside it."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Plans as clients ask for them, as the commands of every row to come."""
+"""Plans as clients ask for them, as the commands of every row to come; uploads are kept for a while."""
 
 import secrets
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""What clients send: plans, moments and limits, in physical units and by name."""
+"""What clients send (plans, moments, limits, in physical units and by name), and how a request is refused."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

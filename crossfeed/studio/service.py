@@ -1,4 +1,4 @@
-"""Everything one running service holds, built before the first request."""
+"""From a model and where its rows come from to a running service, built before the first request."""
 
 import asyncio
 import contextlib

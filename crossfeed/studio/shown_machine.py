@@ -1,4 +1,4 @@
-"""What runs beside the service and is shown live: a machine, or a table that is played back."""
+"""What runs beside the service and is shown live (a machine, or a table played back), and how its intervals hold."""
 
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Mapping, Sequence

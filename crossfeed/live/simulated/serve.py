@@ -1,4 +1,4 @@
-"""Runs a simulated machine behind a server, at its own pace or faster."""
+"""A simulated machine behind a server, at its own pace or faster, with faults where they are asked for."""
 
 import asyncio
 import time
