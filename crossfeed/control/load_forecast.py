@@ -45,7 +45,7 @@ _QUIET = 0.01  # quantile of the loads at a speed that is taken for a cut in the
 _SMALLEST = 200.0  # rpm apart
 _SURELY_IDLE = 0.5  # of the idle load; quiet rows of a log may have been light cuts
 SAMPLES = 32
-_UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where nobody measured what is usual
+_UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where the threshold was not measured
 CAUTIOUS = 0.95  # the quantile of a forecast from which its margin is counted
 
 

@@ -68,7 +68,7 @@ def normal_log_density(value: np.ndarray, mean: np.ndarray, spread: np.ndarray |
 
 
 def read_log(path: Path | str) -> DecisionLog:
-    """Read a CSV; where nobody wrote down what was intended, propensities are fitted to the overrides themselves."""
+    """Read a CSV; where the intended override is missing, propensities are fitted to the overrides themselves."""
     try:
         frame = pl.read_csv(path)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -164,7 +164,7 @@ def read_policy(path: Path | str, features: tuple[str, ...]) -> LinearPolicy:
 
 @dataclass(frozen=True)
 class PolicyValue:
-    """What a policy would have earned in a run, or why nobody can say."""
+    """What a policy would have earned in a run, or why that cannot be said."""
 
     value: float | None
     low: float | None

@@ -15,7 +15,7 @@ from crossfeed.schema import Schema, conversion
 from crossfeed.serving.measures import power_sensors
 
 _PENALTY = 50.0  # s for each second that a load passes its limit by the height of it, where slower would keep it
-_BARRED = 0.1  # chance of passing a limit as written from which on nobody makes a place faster
+_BARRED = 0.1  # chance of passing a limit as written from which on a place is not made faster
 _DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs something
 # Knobs are turned once a period, wherever the tool then is: by how many periods a place may be early or late for a
 # knob turned by 100 % there, and for one that stands off 100 % by as much. Set by hand.
@@ -116,7 +116,7 @@ class Score:
 
     @cached_property
     def barred(self) -> np.ndarray:
-        """Places (T,) that nobody makes faster: a limit is in danger there as written."""
+        """Places (T,) that are not made faster: a limit is in danger there as written."""
         return np.asarray(self.likely | (self.as_written > _BARRED))
 
     def added(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:

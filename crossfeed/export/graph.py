@@ -141,7 +141,7 @@ def to_onnx(network: ExportedNetwork) -> Any:
 
 
 def _bare(model: Any) -> Any:
-    """Without the exporter's remarks: where in whose source each operation stood is nobody's business."""
+    """Without the exporter's remarks, which hold paths of the machine that exported."""
     for part in (model, model.graph, *model.functions):
         part.doc_string = ""
         del part.metadata_props[:]

@@ -27,7 +27,7 @@ _SHOWN_ROWS = 300
 
 
 class Monitor:
-    """Reads a source, keeps the newest rows, forecasts after each of them and tells whoever listens."""
+    """Reads a source, keeps the newest rows, forecasts after each of them and tells its listeners."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Monitor:
             await asyncio.sleep(next(waits))
 
     async def _work(self) -> None:
-        # Imported while nobody waits for a page: this brings polars along.
+        # Imported late: this brings polars along, which a first page need not wait for.
         from crossfeed.live.row_maker import ArrivalReader
 
         log_format = await self._open()

@@ -64,7 +64,7 @@ class MqttSource(LiveSource):
         return self._mapping.log_format(self.title)
 
     async def propose(self, seconds: float = _DISCOVERY_S) -> MappingProposal:
-        """What is told within a few seconds, and what it may mean."""
+        """What is published within a few seconds, and what it may mean."""
         nodes: dict[str, FoundNode] = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -176,7 +176,7 @@ class OpcUaSource(LiveSource):
             self._settle()
 
     def _settle(self) -> None:
-        """Every node has told where it stands, or a second has passed: what was told first is in force from now on."""
+        """Every node has sent its value, or a second has passed: the first values are in force from now on."""
         if self._awaited is None or not self._waiting:
             return
         waiting, self._waiting, self._awaited = self._waiting, [], None

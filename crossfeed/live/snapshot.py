@@ -91,7 +91,7 @@ class MachineRows:
 
 
 def _idle(quantity: str, unit: str) -> float:
-    """Where a command stands that the machine does not have: an override that nobody can turn is at 100 %."""
+    """Where a command stands that the machine does not have: an override without a knob is at 100 %."""
     return conversion("%", unit).scale * 100.0 if quantity == "override" else 0.0
 
 

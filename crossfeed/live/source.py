@@ -89,7 +89,7 @@ def live_segmentation(base: Segmentation, gap_s: float = 10.0) -> Segmentation:
 
 
 class BoundedQueue:
-    """Between the source and whoever reads it, inside one event loop."""
+    """Between a source and its reader, inside one event loop."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self.longest, self.dropped = longest, 0
@@ -152,7 +152,7 @@ def backoff() -> Iterator[float]:
 async def reconnecting(
     connect: Callable[[], AsyncIterator[Arrival]], errors: tuple[type[Exception], ...], back: str
 ) -> AsyncIterator[Arrival]:
-    """What one connection after the other tells; a loss by one of these errors, and the return, are told once each."""
+    """The arrivals of one connection after the other; each loss by one of these errors and each return is one notice."""
     lost, waits = False, backoff()
     while True:
         try:

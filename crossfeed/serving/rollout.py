@@ -242,7 +242,7 @@ class Rollout:
     ) -> list[np.ndarray]:
         """Sampled futures (N, T, C) in physical units, NaN for absent sensors; noises hold standard normals.
 
-        `go_on` is asked before every pass of a network and raises when nobody waits for the answer any more.
+        `go_on` is asked before every pass of a network and raises when the answer is no longer wanted.
         """
         shape = len(self._present_C)
         drawn = [np.full((len(noise), len(plan), shape), np.nan) for plan, noise in zip(plans, noises_NTC, strict=True)]

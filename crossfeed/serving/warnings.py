@@ -79,7 +79,7 @@ def warnings_of(plan: PlannedCommands, history: History, provenance: Mapping[str
 def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> list[str]:
     """A warning when the members disagree about this plan more than about 99 in 100 windows of the source.
 
-    Where the members of an ensemble disagree, nobody knows.
+    Where the members of an ensemble disagree, none of them can be relied on.
     """
     longest, context = model.horizons[-1], model.config.context
     if not isinstance(model, SensorModel) or model.members == 1 or len(plan) < longest:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
 
-FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference that nobody could measure
+FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference too small to be measured
 _SHOWN_ROWS = 60
 
 

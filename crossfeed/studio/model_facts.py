@@ -48,7 +48,7 @@ def model_facts(opened: OpenedModel, limits: Limits) -> dict[str, Any]:
 
 def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     """The verdict of the study or of the evaluations that lie with the model; a sentence where there are none."""
-    # Imported when somebody looks: the page is up a tenth of a second earlier.
+    # Imported on the first request: the page is up a tenth of a second earlier.
     from crossfeed.reporting.artefacts import gather
     from crossfeed.reporting.sections.verdict import verdict
 
@@ -142,7 +142,7 @@ def _read(folder: Path, read: Any) -> dict[str, Any]:
 
 
 def _study(folder: Path) -> dict[str, Any]:
-    # Imported when somebody looks: the page is up a tenth of a second earlier.
+    # Imported on the first request: the page is up a tenth of a second earlier.
     from crossfeed.study.record.rules import score_of
     from crossfeed.study.study import Study
 

@@ -16,7 +16,7 @@ from crossfeed.studio.moments import moment_of_rows
 
 # What has to run before the source can be heard, such as a simulated machine; it says when it is there.
 Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
-_AT_MOST_EVERY = 0.2  # s between two moments that are told
+_AT_MOST_EVERY = 0.2  # s between two moments that are sent
 
 
 class MonitoredMachine:

@@ -43,7 +43,7 @@ class Upload:
     columns: dict[str, Any] | None = None
 
     def content(self) -> dict[str, Any]:
-        """What the client is told."""
+        """The upload as the client sees it."""
         if self.program is None:
             rows = len(next(iter(self.columns.values()))) if self.columns else 0
             return {"id": self.id, "name": self.name, "kind": "table", "rows": rows, "findings": []}

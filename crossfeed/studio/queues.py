@@ -64,11 +64,11 @@ class Metrics:
         self._batches.observe(size)
 
     def cancelled(self) -> None:
-        """Work was stopped because nobody waits for it any more."""
+        """Work was stopped because its client left."""
         self._cancelled.inc()
 
     def watch(self, name: str, meaning: str, read: Callable[[], Iterable[LabelledValue]]) -> None:
-        """Show values that `read` gives whenever somebody looks."""
+        """Show values that `read` gives at each scrape."""
         self._gauges.append((name, meaning, read))
 
     def collect(self) -> Iterator[Any]:
@@ -111,7 +111,7 @@ class Batcher(SharedPass[Question, Answer]):
 
 
 class StoppedError(CrossfeedError):
-    """Raised inside a piece of work that nobody waits for any more."""
+    """Raised inside a piece of work whose client left."""
 
 
 class LongWork:

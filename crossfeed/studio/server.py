@@ -95,13 +95,13 @@ def listen(settings: ServeSettings) -> socket.socket:
 
 
 def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) -> Any:
-    """uvicorn with our limits; a connection that says nothing is closed, so that silent ones cannot fill the house."""
+    """uvicorn with our limits; a connection that says nothing is closed, so that silent ones take no places."""
     limits = settings.limits
 
     class WebSocketProtocol(WebSocketsSansIOProtocol):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            self.close_timeout = 1.0  # for whoever broke the protocol and does not hang up
+            self.close_timeout = 1.0  # for a client that broke the protocol and does not hang up
 
     class HttpProtocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:

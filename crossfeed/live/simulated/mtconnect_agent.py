@@ -1,6 +1,6 @@
 """An MTConnect agent: /probe, /current, /sample with multipart streams, over real HTTP.
 
-It keeps a buffer of the newest observations like any agent; who asks for older ones is told OUT_OF_RANGE.
+It keeps a buffer of the newest observations like any agent; older ones are answered with OUT_OF_RANGE.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class MtconnectAgent(SimulatedServer):
         return self._out_of_range(begin) or self._streams(self._held(begin, asked))
 
     def _out_of_range(self, begin: int) -> str:
-        """What those are told who ask for a sequence that the buffer does not hold; else nothing."""
+        """The error page for a sequence that the buffer does not hold; else nothing."""
         if self._first <= begin <= self._next:
             return ""
         return self._error("OUT_OF_RANGE", f"'from' must be between {self._first} and {self._next}")

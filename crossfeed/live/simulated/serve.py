@@ -18,7 +18,7 @@ from crossfeed.programs.parse import read_program
 from crossfeed.schema import canonical
 
 PAUSE_S = 8.0
-_PIECE = 50  # steps computed together: few enough that nobody waits for them
+_PIECE = 50  # steps computed together: few enough to be ready in time
 FIRST_S = 20.0  # nothing goes wrong before
 _EVERY = 20  # one step of so many is late
 ProtocolName = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
