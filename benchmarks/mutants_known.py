@@ -460,7 +460,6 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "",
     ): "a share of exactly so much",
     ("machines/log_columns.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
-    ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
     ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
     (
         "control/timeline.py",

@@ -20,7 +20,7 @@ from crossfeed.control.timeline import Timeline
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.programs.bundled import program_path
-from crossfeed.schema import canonical, conversion
+from crossfeed.schema import canonical
 
 _ANY = 10.0
 
@@ -43,7 +43,7 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         material: str | None = None,
     ) -> None:  # fmt: skip
         # Only this environment needs the simulator.
-        from crossfeed.control.machine import Workpiece
+        from crossfeed.control.machine import Workpiece, drive_kilowatts
 
         self.task = task or Task()
         self.limits = self.task.limits_of(canonical())
@@ -53,11 +53,7 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._highest = highest_by_row(self.limits, self.timeline.tool_T)
         names = canonical().sensor_names
         self._limited = [names.index(name) for name in sensors_of(self.limits)]
-        self._powers = [
-            (names.index(channel.name), conversion(channel.unit, "kW").scale)
-            for channel in canonical().sensors
-            if channel.quantity == "power"
-        ]
+        self._kilowatts = drive_kilowatts
         self.observation_space, self.action_space = _spaces(self.task, size(self.limits))
 
     def reset(
@@ -78,11 +74,8 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._load = np.nan_to_num(row.sensors[self._limited])
         used = [row.truth[self._limited[n]] / highest[index] for n, highest in enumerate(self._highest.values())]
         above = max(used, default=0.0) - 1.0 if self.timeline.cutting[index] else -1.0
-        energy = (
-            (sum(row.truth[n] * scale for n, scale in self._powers) + self.task.objective.base_load)
-            * row.seconds
-            / 3600.0
-        )
+        power = float(self._kilowatts(row.truth)) + self.task.objective.base_load
+        energy = power * row.seconds / 3600.0
         saved = row.position - before - row.seconds
         reward = self.task.time_price * saved - self.task.energy_price * energy
         reward -= PENALTY * (1.0 + above) if above > 0.0 else 0.0

@@ -16,9 +16,9 @@ from crossfeed.machines.simulated.state import SimulationState as MachineState
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import parse_program
-from crossfeed.schema import canonical
+from crossfeed.schema import canonical, conversion
 
-__all__ = ["PERIOD", "MachineRow", "MachineRun", "MachineState", "Workpiece"]
+__all__ = ["PERIOD", "MachineRow", "MachineRun", "MachineState", "Workpiece", "drive_kilowatts"]
 
 PERIOD = 1.0  # s
 _DONE = 1e-6  # of a step
@@ -138,3 +138,9 @@ class MachineRun:
         return MachineRow(
             np.where(shown, truth, np.nan), commands, trace.sensors[part].mean(axis=0), self.position, seconds
         )
+
+
+def drive_kilowatts(truth_xC: np.ndarray) -> np.ndarray:
+    """What all drives draw together, of true sensors in any number of rows."""
+    scales = [conversion(each.unit, "kW").scale if each.quantity == "power" else 0.0 for each in canonical().sensors]
+    return np.asarray(truth_xC @ np.array(scales))

@@ -14,14 +14,13 @@ import numpy as np
 
 from crossfeed.control.controllers import AsWritten, Controller, Moment, PlannedKnobs
 from crossfeed.control.decision import Decision, reachable
-from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece
+from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece, drive_kilowatts
 from crossfeed.control.offpolicy import DecisionLog, LinearPolicy
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ConfigError
 from crossfeed.progress import progress
-from crossfeed.schema import canonical, conversion
-from crossfeed.serving.measures import energies
+from crossfeed.schema import canonical
 
 FEATURES = ("load", "before")  # load of the last stretch over its usual one, and the override of the last stretch
 PENALTY = 5.0  # s for each second above a limit
@@ -116,9 +115,7 @@ def account(
 
 def _energy_of_drives(rows: Sequence[MachineRow]) -> np.ndarray:
     """Wh of every row (R,)."""
-    powers = [channel.name for channel in canonical().sensors if channel.quantity == "power"]
-    drawn_R1C = np.array([row.truth[None] * row.seconds for row in rows])
-    return energies(drawn_R1C, canonical(), powers, 1.0)
+    return np.array([1000.0 * drive_kilowatts(row.truth) * row.seconds / 3600.0 for row in rows])
 
 
 def cost_by_place(run: Trial, timeline: Timeline, task: Task) -> np.ndarray:
@@ -227,11 +224,7 @@ def collect(
 def _earned(seconds: float, truth_RC: np.ndarray, timeline: Timeline, task: Task, edge: int) -> tuple[float, float]:
     """The reward of a stretch, its time and energy counted against it, and its mean spindle torque in 10 N m."""
     names = canonical().sensor_names
-    kilowatts = task.objective.base_load + sum(
-        float(truth_RC[:, names.index(channel.name)].mean()) * conversion(channel.unit, "kW").scale
-        for channel in canonical().sensors
-        if channel.quantity == "power"
-    )
+    kilowatts = task.objective.base_load + float(drive_kilowatts(truth_RC).mean())
     passed = 0
     for sensor, highest_T in highest_by_row(task.limits_of(canonical()), timeline.tool_T).items():
         passed += int((truth_RC[:, names.index(sensor)] > highest_T[edge - 1]).sum())

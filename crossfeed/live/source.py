@@ -152,7 +152,7 @@ def backoff() -> Iterator[float]:
 async def reconnecting(
     connect: Callable[[], AsyncIterator[Arrival]], errors: tuple[type[Exception], ...], back: str
 ) -> AsyncIterator[Arrival]:
-    """The arrivals of one connection after the other; each loss by one of these errors and each return is one notice."""
+    """The arrivals of one connection after the other; each loss by one of these errors, each return is a notice."""
     lost, waits = False, backoff()
     while True:
         try:
