@@ -7,9 +7,8 @@ import numpy as np
 from control_programs import kind_of, random_program
 from control_rivals import AdaptiveConfig, AdaptiveFeed, LoadRule, oracle
 
-from crossfeed.control.controllers import AsWritten, Planner
+from crossfeed.control.controllers import AsWritten, Planner, PolicyController
 from crossfeed.control.earlier_runs import LoggedRows
-from crossfeed.control.learned_policy import PolicyController
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.task import read_task

@@ -93,6 +93,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "control/test_machine.py",
         "control/test_load_forecast.py",
         _FIGURES,
+        "control/test_environments.py",
+        "control/test_learn.py",
     ),
     "control/load_calibration.py": (
         "control/test_load_calibration.py",
@@ -116,11 +118,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/offpolicy.py": (
         "control/test_offpolicy.py",
         _FIGURES,
-    ),
-    "control/learned_policy.py": (
-        _FIGURES,
-        "control/test_environments.py",
-        "control/test_learn.py",
     ),
     "control/load_forecast.py": (
         "control/test_load_forecast.py",

@@ -13,8 +13,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from crossfeed.control.controllers import PolicyFeatures, free_knobs, observe, size, wanted_knobs
 from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes
-from crossfeed.control.learned_policy import PolicyFeatures, free_knobs, observe, size, wanted_knobs
 from crossfeed.control.task import Task, highest_by_row, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.ingest.table import Table

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.learned_policy import PolicyFeatures, observe, wanted_knobs
+from crossfeed.control.controllers import PolicyFeatures, observe, wanted_knobs
 from crossfeed.control.load_forecast import CuttingLaw, usual_doubt
 from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import MOVING, Timeline

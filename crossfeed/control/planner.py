@@ -115,7 +115,7 @@ class OverridePlan:
     wanted_T2: np.ndarray
     feed_T: np.ndarray  # before it was decided which of it to use
     spindle_T: np.ndarray
-    found: SearchResult
+    searched: SearchResult
 
 
 def plan_ahead(
@@ -172,7 +172,7 @@ def plan_whole(
         # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
         feed_T[places], spindle_T[places] = planned.feed_T[:count], planned.spindle_T[:count]
         start = (float(feed_T[places.stop - 1]), float(spindle_T[places.stop - 1]))
-        finished = finished and planned.found.finished
+        finished = finished and planned.searched.finished
     score = Score(forecast, law, task, schema)
     knot_T = timeline.knots(task, config.knot)
     return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished

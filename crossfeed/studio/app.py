@@ -24,6 +24,7 @@ from crossfeed.extras import need
 from crossfeed.json_file import plain
 from crossfeed.studio.gate import ENTER, Bounds, Gate
 from crossfeed.studio.model_facts import model_facts, recorded_verdict, runs_content
+from crossfeed.studio.moments import live_content
 from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.requests import (
     ForecastRequest,
@@ -35,7 +36,6 @@ from crossfeed.studio.requests import (
 )
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import cookie_name
-from crossfeed.studio.shown_machine import live_content
 
 _PAGE = Path(__file__).parent / "page"
 _KINDS = {

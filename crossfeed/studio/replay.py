@@ -12,8 +12,7 @@ from crossfeed.ingest.table import Group
 from crossfeed.live.snapshot import ChannelForecast, Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.model.forecast import forecast
 from crossfeed.serving.history import History
-from crossfeed.studio.moments import TableMoments
-from crossfeed.studio.shown_machine import SHOWN_ROWS, IntervalRecord
+from crossfeed.studio.moments import SHOWN_ROWS, IntervalRecord, TableMoments
 
 _LEVELS = (0.5, 0.05, 0.95)  # median, low and high of a ChannelForecast
 

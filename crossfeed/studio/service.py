@@ -17,12 +17,11 @@ from crossfeed.programs.limits import MotionLimits, read_motion_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.engine import ForecastEngine, Question, ready_to_answer
 from crossfeed.studio.model_facts import record_folder
-from crossfeed.studio.moments import Moments, TableMoments
+from crossfeed.studio.moments import Moments, ShownMachine, TableMoments
 from crossfeed.studio.plans import Uploads
 from crossfeed.studio.queues import Batcher, LabelledValue, LongWork, Metrics
 from crossfeed.studio.replay import Replay
 from crossfeed.studio.settings import Keys, ServeSettings, log
-from crossfeed.studio.shown_machine import ShownMachine
 
 if TYPE_CHECKING:
     from crossfeed.live.open_source import SourceOptions

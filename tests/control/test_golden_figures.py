@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, PlannedKnobs
+from crossfeed.control.controllers import AsWritten, PlannedKnobs, PolicyFeatures
 from crossfeed.control.imagined_episodes import ImaginedEpisodes, draw_branches
-from crossfeed.control.learned_policy import PolicyFeatures
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.offpolicy import LinearPolicy, judge, with_fitted_propensities
 from crossfeed.control.task import read_task

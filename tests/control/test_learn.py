@@ -5,10 +5,9 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="the extra `control` is not installed")
 
-from crossfeed.control.controllers import Moment
+from crossfeed.control.controllers import LearnedPolicy, Moment, PolicyController
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
 from crossfeed.control.learn import BranchVecEnv, LearnConfig, _layers, _learner, learn
-from crossfeed.control.learned_policy import LearnedPolicy, PolicyController
 from crossfeed.control.task import read_task
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import canonical

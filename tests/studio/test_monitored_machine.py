@@ -11,11 +11,11 @@ from crossfeed.cli import app
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.studio.engine import ready_to_answer
+from crossfeed.studio.moments import live_content
 from crossfeed.studio.monitored_machine import MonitoredMachine
 from crossfeed.studio.requests import PlanRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import Keys, ServeSettings
-from crossfeed.studio.shown_machine import live_content
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, shop, within
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.live.snapshot import ChannelForecast
-from crossfeed.studio.shown_machine import ENOUGH, IntervalRecord
+from crossfeed.studio.moments import ENOUGH, IntervalRecord
 
 
 def interval(low: float, high: float, horizons: int = 1) -> ChannelForecast:
