@@ -8,9 +8,8 @@ from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history
 from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
-from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
 from crossfeed.serving.plan import FOLLOWED, read_plans
-from crossfeed.serving.rollout import Rollout
+from crossfeed.serving.rollout import PERSISTENCE, Rollout, shared_chance, standard_noise
 
 
 def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]:

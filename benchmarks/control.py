@@ -4,7 +4,7 @@ Every finished (machine, program) is one line of the JSON-lines file, so a run c
 
     python benchmarks/control.py run/ --out planner.jsonl
     python benchmarks/control.py run/ --who first-part --out first.jsonl
-    python benchmarks/control.py run/ --who others --policies ppo.safetensors,sac.safetensors --out others.jsonl
+    python benchmarks/control.py run/ --who others --policies ppo.safetensors --out others.jsonl
     python benchmarks/control.py --summarise planner.jsonl first.jsonl others.jsonl
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from control_case import MACHINES, case, first_part, others
 from control_table import summarise
 
-from crossfeed.control.learned_policy import LearnedPolicy
+from crossfeed.control.controllers import LearnedPolicy
 from crossfeed.evaluation.opened_model import open_model
 
 WHO = {"planner": case, "others": others, "first-part": first_part}

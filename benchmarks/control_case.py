@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from control_programs import kind_of, random_program
+from control_rivals import AdaptiveConfig, AdaptiveFeed, LoadRule, oracle
 
-from crossfeed.control.adaptive_feed import AdaptiveConfig, AdaptiveFeed
-from crossfeed.control.controllers import AsWritten, LoadRule, Planner
-from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.controllers import AsWritten, Planner, PolicyController
 from crossfeed.control.earlier_runs import LoggedRows
-from crossfeed.control.learned_policy import PolicyController
+from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.oracle import oracle
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import TrialStart, cost_by_place, idle_start, trial

@@ -10,11 +10,10 @@ from control_programs import random_program
 from scipy.stats import spearmanr
 
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.offpolicy.collect import FEATURES, collect
-from crossfeed.control.offpolicy.estimate import METHODS, judge
-from crossfeed.control.offpolicy.policy import LinearPolicy
+from crossfeed.control.offpolicy import LinearPolicy, judge
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
+from crossfeed.control.trial import FEATURES, collect
 from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
 
@@ -36,7 +35,7 @@ def main():
     logged = LinearPolicy(1.0, np.zeros(len(FEATURES)), 0.04)
     log = collect(piece, timeline, task, logged, options.runs, options.stretch, options.seed)
     draw = np.random.default_rng(1 + options.seed)
-    found, truths, errors = {method: [] for method in METHODS}, [], []
+    estimates, truths, errors = [], [], []
     for number in range(options.policies):
         shift, slope, spread = draw.uniform(-0.025, 0.025), draw.uniform(-0.1, 0.1), draw.uniform(0.03, 0.045)
         policy = LinearPolicy(1.0 + shift, np.array([slope, 0.0]), spread)
@@ -46,24 +45,22 @@ def main():
         pairs = true.reward_NH.sum(axis=1).reshape(-1, 2).mean(axis=1)
         truths.append(float(pairs.mean()))
         errors.append(1.645 * float(pairs.std(ddof=1)) / len(pairs) ** 0.5)
-        for method in METHODS:
-            found[method].append(judge(log, policy, method))
+        estimates.append(judge(log, policy))
     stretches = log.override_NH.shape[1]
     print(
         f"{options.policies} policies, {options.runs} logged runs of {stretches} stretches, {options.truth} true ones"
     )
-    print("\n| method | judged | refused | truth inside 90 % | rank correlation | mean error, s |")
-    print("|---|---|---|---|---|---|")
-    for method, values in found.items():
-        known = [each for each in zip(values, truths, errors) if each[0].value is not None]
-        if len(known) < 3:
-            print(f"| {method} | {len(known)} | {len(values) - len(known)} | - | - | - |")
-            continue
+    judged = [each for each in zip(estimates, truths, errors) if each[0].value is not None]
+    print("\n| judged | refused | truth inside 90 % | rank correlation | mean error, s |")
+    print("|---|---|---|---|---|")
+    figures = "- | - | -"
+    if len(judged) > 2:
         # The truth is itself a mean of runs; its own 90 % interval has to meet that of the estimate.
-        inside = np.mean([value.low <= true + error and true - error <= value.high for value, true, error in known])
-        rank = spearmanr([value.value for value, *_ in known], [true for _, true, _ in known]).statistic
-        error = np.mean([abs(value.value - true) for value, true, _ in known])
-        print(f"| {method} | {len(known)} | {len(values) - len(known)} | {inside:.0%} | {rank:.2f} | {error:.2f} |")
+        inside = np.mean([value.low <= true + error and true - error <= value.high for value, true, error in judged])
+        rank = spearmanr([value.value for value, *_ in judged], [true for _, true, _ in judged]).statistic
+        error = np.mean([abs(value.value - true) for value, true, _ in judged])
+        figures = f"{inside:.0%} | {rank:.2f} | {error:.2f}"
+    print(f"| {len(judged)} | {len(estimates) - len(judged)} | {figures} |")
     print(f"\nTruths lie between {min(truths):.1f} and {max(truths):.1f} s.")
 
 

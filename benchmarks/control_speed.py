@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from control_case import OTHER, machine_of, played
 
-from crossfeed.control.controllers import Moment, Planner
-from crossfeed.control.cutting_law import CuttingLaw
+from crossfeed.control.controllers import LearnedPolicy, Moment, Planner, PolicyController
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.environments import ModelVectorEnvironment
-from crossfeed.control.learned_policy import LearnedPolicy, PolicyController
+from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.task import read_task
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.presets import crossfeed

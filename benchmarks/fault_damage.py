@@ -13,8 +13,8 @@ from fault_children import SPOKEN, Tally, in_child, place_for
 
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
+from crossfeed.live.recorder import spool_to_table
 from crossfeed.live.spool import ENDING, HEADER
-from crossfeed.live.to_table import spool_to_table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study.study import Study
 from crossfeed.training.record.checkpoint import STATE, load_state

@@ -13,9 +13,8 @@ from fault_children import ended, forked
 from fault_material import LIVE_BYTES, LIVE_ROWS
 
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.recorder import record
+from crossfeed.live.recorder import record, spool_to_table
 from crossfeed.live.spool import HEADER, read_spool
-from crossfeed.live.to_table import spool_to_table
 from crossfeed.locks import locked
 from crossfeed.machines.declaration import (
     MICROSECONDS,

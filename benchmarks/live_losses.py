@@ -17,14 +17,11 @@ from live_setting import ended, free_port
 
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.recorder import record
-from crossfeed.live.simulated.faults import Fault
-from crossfeed.live.simulated.feed import SimulatedFeed
+from crossfeed.live.recorder import record, spool_to_table
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
 from crossfeed.live.simulated.opcua_server import OpcUaServer
-from crossfeed.live.simulated.serve import serve
+from crossfeed.live.simulated.serve import Fault, SimulatedFeed, serve
 from crossfeed.live.spool import read_spool
-from crossfeed.live.to_table import spool_to_table
 from crossfeed.machines.simulated.program_log import simulate_program
 from crossfeed.machines.table import mapped_format
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.table import Group, Table
-from crossfeed.live.simulated.feed import SimulatedFeed
-from crossfeed.live.simulated.serve import ProtocolName, make_server, serve
+from crossfeed.live.simulated.serve import ProtocolName, SimulatedFeed, make_server, serve
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical

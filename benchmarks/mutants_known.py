@@ -57,14 +57,28 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning_curve/crossings.py": ("learning_curve/test_crossings.py",),
     "learning_curve/own_logs.py": ("learning_curve/test_own_logs.py",),
     "serving/measures.py": ("serving/test_measures.py",),
-    "serving/noise.py": ("serving/test_noise.py", "serving/test_rollout.py"),
-    "serving/rollout.py": ("serving/test_rollout.py", "serving/test_level.py"),
-    "control/timeline.py": ("control/test_timeline.py", _DECISIONS),
-    "control/decision.py": ("control/test_decision.py", "control/test_timeline.py", _DECISIONS),
-    "control/cutting_law.py": ("control/test_cutting_law.py", _DECISIONS),
-    "control/margins.py": ("control/test_margins.py", _DECISIONS),
-    "control/score.py": ("control/test_decision.py", _DECISIONS),
-    "control/search.py": ("control/test_search.py", _DECISIONS),
+    "serving/rollout.py": (
+        "serving/test_rollout.py",
+        "serving/test_mean_rollout.py",
+    ),
+    "control/timeline.py": (
+        "control/test_timeline.py",
+        _DECISIONS,
+    ),
+    "control/decision.py": (
+        "control/test_decision.py",
+        "control/test_timeline.py",
+        _DECISIONS,
+    ),
+    "control/margins.py": (
+        "control/test_margins.py",
+        _DECISIONS,
+        "control/test_load_calibration.py",
+    ),
+    "control/score.py": (
+        "control/test_decision.py",
+        _DECISIONS,
+    ),
     "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py", _FINDINGS),
     "audits/factors.py": ("audits/test_units.py", _FINDINGS),
     "audits/physics.py": ("audits/test_units.py", _FINDINGS),
@@ -75,33 +89,62 @@ TESTS: dict[str, tuple[str, ...]] = {
     "baselines/instance.py": ("baselines/test_networks.py",),
     "baselines/ridge.py": ("baselines/test_fitting.py",),
     "baselines/table.py": ("baselines/test_compare.py",),
-    "control/adaptive_feed.py": ("control/test_adaptive_feed.py", _FIGURES, "control/test_load_calibration.py"),
-    "control/forecast_scores.py": ("control/test_forecast_scores.py", "control/test_load_calibration.py"),
-    "control/controllers.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
-    "control/load_calibration.py": ("control/test_load_calibration.py", _DECISIONS),
-    "control/earlier_runs.py": ("control/test_load_calibration.py", _DECISIONS),
+    "control/controllers.py": (
+        "control/test_machine.py",
+        "control/test_load_forecast.py",
+        _FIGURES,
+        "control/test_environments.py",
+        "control/test_learn.py",
+    ),
+    "control/load_calibration.py": (
+        "control/test_load_calibration.py",
+        _DECISIONS,
+    ),
+    "control/earlier_runs.py": (
+        "control/test_load_calibration.py",
+        _DECISIONS,
+        "control/test_earlier_runs.py",
+    ),
     "control/imagined_episodes.py": (
         "control/test_imagined_episodes.py",
         _FIGURES,
         "control/test_environments.py",
         "control/test_learn.py",
     ),
-    "control/machine.py": ("control/test_machine.py", _FIGURES),
-    "control/offpolicy/estimate.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/limited_sensor.py": ("control/test_load_calibration.py", _DECISIONS),
-    "control/limits.py": ("control/test_task.py",),
-    "control/observation.py": (_FIGURES, "control/test_environments.py", "control/test_learn.py"),
-    "control/offpolicy/collect.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/offpolicy/log.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/offpolicy/value.py": ("control/offpolicy/test_estimate.py", _FIGURES),
-    "control/oracle.py": ("control/test_adaptive_feed.py", _FIGURES),
-    "control/load_forecast.py": ("control/test_load_forecast.py", "control/test_decision.py"),
-    "control/planner.py": ("control/test_decision.py", _DECISIONS),
-    "control/scatter.py": ("control/test_scatter.py", _DECISIONS),
-    "control/task.py": ("control/test_task.py", "control/test_decision.py"),
-    "control/trial.py": ("control/test_machine.py", "control/test_cutting_law.py", _FIGURES),
+    "control/machine.py": (
+        "control/test_machine.py",
+        _FIGURES,
+    ),
+    "control/offpolicy.py": (
+        "control/test_offpolicy.py",
+        _FIGURES,
+    ),
+    "control/load_forecast.py": (
+        "control/test_load_forecast.py",
+        "control/test_decision.py",
+        _DECISIONS,
+    ),
+    "control/planner.py": (
+        "control/test_decision.py",
+        _DECISIONS,
+        "control/test_planner.py",
+    ),
+    "control/task.py": (
+        "control/test_task.py",
+        "control/test_decision.py",
+    ),
+    "control/trial.py": (
+        "control/test_machine.py",
+        "control/test_load_forecast.py",
+        "control/test_trial.py",
+        "control/test_offpolicy.py",
+        _FIGURES,
+    ),
     "edge.py": ("export/test_edge.py",),
-    "export/graph.py": ("export/test_graph.py", "export/test_export.py"),
+    "export/graph.py": (
+        "export/test_graph.py",
+        "export/test_export.py",
+    ),
     "fleet/draw.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
     "fleet/motors.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
     "fleet/operations.py": ("fleet/test_generate.py", "fleet/test_parts.py", _SEED),
@@ -119,13 +162,22 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning_curve/runner.py": ("learning_curve/test_effort.py", "learning_curve/test_curve.py"),
     "learning_curve/judged_windows.py": ("learning_curve/test_by_session.py", "learning_curve/test_own_logs.py"),
     "learning_curve/minutes.py": ("learning_curve/test_crossings.py", "learning_curve/test_own_logs.py"),
-    "live/frame.py": ("live/test_frame.py", "live/test_row_maker.py"),
-    "live/machine_forecaster.py": ("live/test_monitor.py", "live/test_learning.py"),
+    "live/row_maker.py": ("live/test_row_maker.py",),
+    "live/machine_forecaster.py": (
+        "live/test_monitor.py",
+        "live/test_learning.py",
+    ),
     "live/mapping.py": ("live/test_mapping.py",),
-    "live/promises.py": ("live/test_promises.py", "live/test_trust.py", "live/test_shared_forecasts.py"),
-    "live/row.py": ("live/test_row.py", "live/test_monitor.py"),
+    "live/trust.py": (
+        "live/test_trust.py",
+        "live/test_machine_forecaster.py",
+    ),
+    "live/snapshot.py": (
+        "live/test_snapshot.py",
+        "live/test_monitor.py",
+    ),
     "live/sparkplug.py": ("live/test_sparkplug.py",),
-    "live/tracked_intervals.py": ("live/test_learning.py",),
+    "live/learning.py": ("live/test_learning.py",),
     "machines/column_names.py": ("machines/test_column_names.py", "machines/test_template.py"),
     "machines/dialect.py": ("machines/test_delimited.py",),
     "machines/log_clock.py": ("machines/test_log_clock.py", "machines/test_template.py", "machines/test_table.py"),
@@ -187,9 +239,17 @@ TESTS: dict[str, tuple[str, ...]] = {
     "programs/limits.py": ("programs/test_plan.py", _PLANS),
     "rows.py": ("model/test_forecast.py", "ingest/test_from_frame.py"),
     "schema.py": ("test_schema.py",),
-    "serving/describe.py": ("serving/test_describe.py", "serving/test_what_if.py"),
-    "serving/plan.py": ("serving/test_plan_table.py", "serving/test_plan_program.py", "serving/test_rollout.py"),
-    "serving/warnings.py": ("serving/test_doubt.py", "serving/test_trained_range.py", "serving/test_history.py"),
+    "serving/what_if.py": ("serving/test_what_if.py",),
+    "serving/plan.py": (
+        "serving/test_plan_table.py",
+        "serving/test_plan.py",
+        "serving/test_rollout.py",
+        "serving/test_override_rows.py",
+    ),
+    "serving/warnings.py": (
+        "serving/test_warnings.py",
+        "serving/test_history.py",
+    ),
     "study/record/outcomes.py": ("study/test_differences.py", "study/test_halving.py"),
     "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
     "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
@@ -199,22 +259,24 @@ TESTS: dict[str, tuple[str, ...]] = {
         "training/test_many_machines.py",
         "learning_curve/test_own_logs.py",
     ),
+    "control/plan_files.py": ("control/test_plan_files.py",),
+    "live/source.py": ("live/test_source.py",),
 }
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
     "audits": "causality load normaliser split windows",
     "baselines": "trees",
-    "control": "advise environments learn mean_rollout rehearse write_program",
+    "control": "advise environments learn",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
     "ingest": "divide from_frame segment units",
     "learning_curve": "curve",
-    "live": "clock learning program_plan row_maker trust",
+    "live": "program_plan",
     "machines": "clock delimited",
     "model": "forecast live world_model",
     "model/parts": "packing",
-    "serving": "history override_rows plan_program plan_table",
+    "serving": "history plan_table",
     "study": "contrast halving prune",
     "study/record": "score",
     "training": "budget order selection step",
@@ -304,7 +366,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "return torch.where(batch.future_m_BHC, x_BHC, 0.0)",
     ): "what is absent is never read",
     ("evaluation/calibration.py", "high > 0.15", ""): "a share of exactly three in twenty",
-    ("control/decision.py", "np.abs(feed_T[own] - 1.0).max() > _OFF", ""): "a knob that is off by exactly the least",
+    ("control/decision.py", "np.abs(feed_T[places] - 1.0).max() > _OFF", ""): "a knob that is off by exactly the least",
     (
         "model/sensors/window.py",
         "-1",
@@ -331,11 +393,11 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("control/decision.py", "1.0", "taken = timeline.period * (1.0 - share + share / max(feed_T[index], 1.0))"): (
         "a knob that is turned down a little before it must be"
     ),
-    ("control/cutting_law.py", "3", "_STEADY = 3  # rows at one speed before the spindle has settled"): (
+    ("control/load_forecast.py", "3", "_STEADY = 3  # rows at one speed before the spindle has settled"): (
         "one row more before the spindle counts as settled"
     ),
     (
-        "control/cutting_law.py",
+        "control/load_forecast.py",
         "feed_xT > 1.0",
         "return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))",
     ): ("one to any power is one"),
@@ -343,13 +405,13 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "without loads every sample is the same"
     ),
     ("control/score.py", "self.law.exponent + self.law.spread * draw", ""): "a draw is as often below zero as above",
-    ("control/search.py", "2", "elites: int = Field(default=8, ge=2)"): "nobody asks for two elites",
+    ("control/planner.py", "2", "elites: int = Field(default=8, ge=2)"): "nobody asks for two elites",
     (
-        "control/search.py",
+        "control/planner.py",
         "1.0",
         "colour: float = Field(default=1.0, ge=0.0)  # 0 white; higher makes neighbouring knots move together",
     ): ("where a search looks, not what it is looking for"),
-    ("control/search.py", "2.0", "seconds: float = Field(default=2.0, gt=0.0)"): "how long a search looks",
+    ("control/planner.py", "2.0", "seconds: float = Field(default=2.0, gt=0.0)"): "how long a search looks",
     ("evaluation/corruptions.py", "x_BKC + torch.where(hit, SPIKE * sign, 0.0)", ""): (
         "a spike goes down as often as up"
     ),
@@ -395,18 +457,12 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "",
     ): "a share of exactly so much",
     ("machines/log_columns.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
-    ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
     ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
     (
         "control/timeline.py",
         "0.0",
         "return np.asarray((self.feed_share_T > 0.99) & (np.abs(self.commands_TA[:, self.spindle_column]) > 0.0))",
     ): "no spindle turns a hundredth a minute",
-    (
-        "control/offpolicy/value.py",
-        "0.0",
-        "penalty = _RIDGE * len(known) * np.diag(np.append(0.0, np.ones(size - 1)))",
-    ): "a hundredth of a millionth pulls no mean",
     ("distribution/student_t.py", "0.5", "high = torch.full_like(nu, 0.5 * math.pi)"): (
         "a wider bracket of a search that ends at the same value"
     ),
@@ -421,7 +477,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "a quotient that is off by a thousandth is rounded"
     ),
     ("model/parts/attention.py", "key_value_BS2D.shape[1] <= LONGEST", ""): "kernels are there on a GPU alone",
-    ("control/search.py", "cost[order[0]] < cheapest", ""): "a plan that costs exactly as much",
+    ("control/planner.py", "cost[order[0]] < cheapest", ""): "a plan that costs exactly as much",
     (
         "machines/simulated/noise.py",
         "start + count - 1",
@@ -449,7 +505,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "0.0",
         "self._refuse_nan(present & ~torch.isfinite(mean + crps + (0.0 if nll is None else nll)))",
     ): ("what is no number is none either way"),
-    ("control/forecast_scores.py", "32", "_AT_ONCE = 32"): "the size of a batch",
+    ("control/load_calibration.py", "32", "_AT_ONCE = 32"): "the size of a batch",
     (
         "control/planner.py",
         "32",
@@ -501,13 +557,13 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("model/sensors/head.py", "-1", "zero_C1, reached_C1 = zero_C.unsqueeze(-1), reached_C.unsqueeze(-1)"): (
         "of one axis the next one is the last one"
     ),
-    ("serving/describe.py", "estimate.mean < 0.0", ""): "a difference of exactly nought is told before",
+    ("serving/what_if.py", "estimate.mean < 0.0", ""): "a difference of exactly nought is told before",
     ("windows/corrupt.py", "draw(shape) < of_events", ""): _NEVER_HIT,
     ("audits/swapped.py", "abs(np.log(as_held.ratio)) < abs(np.log(as_named.ratio))", ""): (
         "two ratios that are exactly as far from one"
     ),
     (
-        "control/limited_sensor.py",
+        "control/load_calibration.py",
         "1000000.0",
         "_ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question",
     ): ("any height that no load reaches"),
@@ -541,7 +597,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ),
     ("windows/plan_changes.py", "draw(windows) < self.config.share", ""): _NEVER_HIT,
     (
-        "control/scatter.py",
+        "control/earlier_runs.py",
         "np.abs(off_T) <= _REAL * scatter.spread",
         "",
     ): "a reading that stands out by exactly so much",

@@ -26,9 +26,8 @@ from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
-from crossfeed.serving.noise import PERSISTENCE, standard_noise
 from crossfeed.serving.plan import FOLLOWED, PlannedCommands, read_plans
-from crossfeed.serving.rollout import Rollout
+from crossfeed.serving.rollout import PERSISTENCE, Rollout, standard_noise
 
 AHEAD = (16, 32, 64, 128, 256)
 _COMPARED = (16, 64, 128)

@@ -21,7 +21,7 @@ import httpx
 import numpy as np
 from measuring import parser
 
-from crossfeed.studio.page_files import page_files
+from crossfeed.studio.app import page_files
 from tests.studio.browser import Browser, chromium
 
 _BEGIN = """

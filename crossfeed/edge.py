@@ -82,9 +82,9 @@ class EdgeModel:
         self._session = _open(self.path, _unsealed(self.path), threads)
         try:
             described = self._session.get_modelmeta().custom_metadata_map
-            if (found := described.get("format", "unknown")) != FORMAT:
+            if (file_format := described.get("format", "unknown")) != FORMAT:
                 raise CheckpointError(
-                    f"{path} is no model that crossfeed exported (its format is '{found}').",
+                    f"{path} is no model that crossfeed exported (its format is '{file_format}').",
                     expected=f"a file of the format '{FORMAT}', made by crossfeed export",
                 )
             self.metadata: dict[str, Any] = {"format": FORMAT, **json.loads(described["crossfeed"])}

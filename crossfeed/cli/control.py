@@ -59,7 +59,7 @@ def plan(
     from crossfeed.cli.render.grid import print_result
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
-    from crossfeed.programs.limits import read_limits as read_motion_limits
+    from crossfeed.programs.limits import read_motion_limits
 
     changes: dict[str, Any] = {"limits": limit or []}
     objective = {"price": price, "base_load": base_load, "within": within, "minimise": "energy" if within else None}
@@ -94,23 +94,20 @@ def collect(
     import numpy as np
 
     from crossfeed.control.machine import Workpiece
-    from crossfeed.control.offpolicy.collect import FEATURES
-    from crossfeed.control.offpolicy.collect import collect as run_with_dither
-    from crossfeed.control.offpolicy.policy import LinearPolicy
+    from crossfeed.control.offpolicy import LinearPolicy
     from crossfeed.control.task import read_task
     from crossfeed.control.timeline import Timeline
-    from crossfeed.machines.simulated.catalogue import machine_named
+    from crossfeed.control.trial import FEATURES
+    from crossfeed.control.trial import collect as run_with_dither
     from crossfeed.programs.bundled import program_path
     from crossfeed.schema import canonical
 
-    path, task = program_path(program), read_task(limits)
-    text = path.read_text(encoding="utf-8", errors="replace")
-    piece = Workpiece.of(text, path.stem, machine_named(machine))
+    piece, task = Workpiece.on(machine, program_path(program)), read_task(limits)
     timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
     around = LinearPolicy(1.0, np.zeros(len(FEATURES)), dither / 100.0)
-    found = run_with_dither(piece, timeline, task, around, runs, stretch, seed)
-    found.write(out)
-    typer.echo(f"{runs} runs of {timeline.name} in {found.override_NH.shape[1]} stretches each: {out}")
+    log = run_with_dither(piece, timeline, task, around, runs, stretch, seed)
+    log.write(out)
+    typer.echo(f"{runs} runs of {timeline.name} in {log.override_NH.shape[1]} stretches each: {out}")
 
 
 @app.command()
@@ -120,21 +117,18 @@ def judge(
     clip: Annotated[float, typer.Option(help="Weights above this are cut.")] = 20.0,
     json: Json = False,
 ) -> None:
-    """What a policy would have earned, from logs of another one: five estimates with intervals, or a refusal.
+    """What a policy would have earned, from logs of another: an interval by weighted importance sampling, or why not.
 
     Example: crossfeed control judge log.csv --policy policy.yaml
     """
-    from crossfeed.cli.render.control import show_values
+    from crossfeed.cli.render.control import show_value
     from crossfeed.cli.render.grid import print_result
-    from crossfeed.control.offpolicy.estimate import METHODS
-    from crossfeed.control.offpolicy.estimate import judge as estimate
-    from crossfeed.control.offpolicy.log import read_log
-    from crossfeed.control.offpolicy.policy import read_policy
+    from crossfeed.control.offpolicy import judge as estimate
+    from crossfeed.control.offpolicy import read_log, read_policy
 
     read = read_log(log)
-    chosen = read_policy(policy, read.features)
-    found = [estimate(read, chosen, method, clip=clip) for method in METHODS]
-    print_result(found, json, lambda: show_values(found, float(read.reward_NH.sum(axis=1).mean())))
+    value = estimate(read, read_policy(policy, read.features), clip=clip)
+    print_result(value, json, lambda: show_value(value, float(read.reward_NH.sum(axis=1).mean())))
 
 
 @app.command()
@@ -146,23 +140,25 @@ def learn(
     limit: LimitTexts = None,
     steps: Annotated[int, typer.Option(min=1, help="Imagined seconds for every seed.")] = 60_000,
     seeds: Annotated[int, typer.Option(min=1, help="Policies to learn; the best one is kept.")] = 3,
-    method: Annotated[str, typer.Option(help="ppo or sac, of stable-baselines3.")] = "ppo",
 ) -> None:
     """Learn a policy inside the model, in short branches of a log, and export it as a small network.
 
     Example: crossfeed control learn run/ --history log.parquet --limits limits.yaml --out policy.safetensors
     """
     from crossfeed.configuration import parse
-    from crossfeed.control.advise import refuse_deaf
-    from crossfeed.control.learn import LearnConfig
-    from crossfeed.control.learn import learn as learn_policy
+    from crossfeed.control.advise import check_command_use
     from crossfeed.control.task import read_task
     from crossfeed.evaluation.opened_model import open_model
+    from crossfeed.extras import need
+
+    need("stable_baselines3", "Learning a policy", "control")
+    from crossfeed.control.learn import LearnConfig
+    from crossfeed.control.learn import learn as learn_policy
 
     opened = open_model(model, "cpu")
-    refuse_deaf(opened)
+    check_command_use(opened)
     task = read_task(limits, {"limits": limit or []})
-    config = parse(LearnConfig, {"steps": steps, "seeds": seeds, "method": method}, "The learning")
+    config = parse(LearnConfig, {"steps": steps, "seeds": seeds}, "The learning")
     policy = learn_policy(opened.model, history, task, config, out)
     about = policy.about
     typer.echo(

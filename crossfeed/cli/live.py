@@ -40,8 +40,7 @@ def source_options(
     """What an address does not say; `crossfeed serve` asks for the same under names that begin with live."""
     import logging
 
-    from crossfeed.live.open_source import SourceOptions
-    from crossfeed.live.security import read_credentials, read_security
+    from crossfeed.live.open_source import SourceOptions, read_credentials, read_security
 
     # Lost connections are told in our own words; the library's tracebacks would hide them.
     logging.getLogger("asyncua").setLevel(logging.CRITICAL)
@@ -81,7 +80,7 @@ def watch(
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.live.monitor import Monitor
     from crossfeed.live.open_source import open_source
-    from crossfeed.programs.limits import read_limits
+    from crossfeed.programs.limits import read_motion_limits
 
     options = source_options(mapping, security, certificate, key, trust, credentials)
     opened = open_model(model, "cpu")
@@ -92,7 +91,7 @@ def watch(
         learner = LiveLearner(opened, learn)
     monitor = Monitor(
         opened, open_source(source, options), programs, speed=speed, learner=learner,
-        limits=read_limits(limits) if limits else None,
+        limits=read_motion_limits(limits) if limits else None,
     )  # fmt: skip
     with suppress(KeyboardInterrupt):  # the way to end it
         asyncio.run(show(monitor, seconds, json))
@@ -130,8 +129,8 @@ def record(
 
     def show(counts: dict[str, float]) -> None:
         if screen.is_terminal:
-            told = ", ".join(f"{value:g} {name}" for name, value in counts.items() if value or name == "samples")
-            screen.print(f"\r{told}   ", end="", markup=False, soft_wrap=True)
+            counted = ", ".join(f"{value:g} {name}" for name, value in counts.items() if value or name == "samples")
+            screen.print(f"\r{counted}   ", end="", markup=False, soft_wrap=True)
 
     async def work() -> None:
         with suppress(TimeoutError):
@@ -156,7 +155,7 @@ def to_table(
     Example: crossfeed live to-table spool/ table.parquet
     """
     from crossfeed.cli.render.logs import show_manifest
-    from crossfeed.live.to_table import spool_to_table
+    from crossfeed.live.recorder import spool_to_table
 
     table = spool_to_table(spool, period=period, machine=machine)
     table.write(out)
@@ -194,7 +193,7 @@ def certificate(
     """
     import asyncio
 
-    from crossfeed.live.security import make_certificate
+    from crossfeed.live.open_source import make_certificate
 
     made, private = asyncio.run(make_certificate(folder))
     typer.echo(f"wrote {made}\nwrote {private}")

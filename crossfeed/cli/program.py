@@ -28,7 +28,7 @@ def program(
     from crossfeed.cli.render.program import show_program
     from crossfeed.programs.bundled import program_path
     from crossfeed.programs.figures import draw_program
-    from crossfeed.programs.limits import MotionLimits, read_limits
+    from crossfeed.programs.limits import MotionLimits, read_motion_limits
     from crossfeed.programs.parse import read_program
     from crossfeed.programs.plan import plan
     from crossfeed.programs.summary import summarise
@@ -36,7 +36,7 @@ def program(
     from crossfeed.progress import console
 
     parsed = read_program(program_path(file))
-    motion_limits = read_limits(limits) if limits else MotionLimits()
+    motion_limits = read_motion_limits(limits) if limits else MotionLimits()
     trajectory = plan(parsed, motion_limits, feed_override=feed_override / 100.0, rapid_override=rapid_override / 100.0)
     if plot:
         draw_program(parsed, trajectory, plot, rate)

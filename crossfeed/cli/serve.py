@@ -61,8 +61,8 @@ def serve(
     gc.disable()
     try:
         from crossfeed.configuration import parse
+        from crossfeed.studio.service import LiveSetup, make_service, start
         from crossfeed.studio.settings import ServeSettings
-        from crossfeed.studio.start import LiveSetup, make_service, start
 
         machine = None
         if live is not None:

@@ -93,9 +93,7 @@ def _serve(
     import asyncio
     import logging
 
-    from crossfeed.live.simulated.faults import read_fault
-    from crossfeed.live.simulated.feed import SimulatedFeed
-    from crossfeed.live.simulated.serve import make_server, serve
+    from crossfeed.live.simulated.serve import SimulatedFeed, make_server, read_fault, serve
 
     for library in ("asyncua", "amqtt", "transitions"):
         logging.getLogger(library).setLevel(logging.CRITICAL)

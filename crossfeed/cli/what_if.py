@@ -22,7 +22,7 @@ def what_if(
     samples: Annotated[int, typer.Option(help="Sampled futures per plan, at least 20.")] = 64,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same futures.")] = 0,
     limit: Annotated[
-        list[str] | None, typer.Option(help="Chance of passing NAME=VALUE, such as spindle_power=5.")
+        list[str] | None, typer.Option(help="Chance of passing a limit such as 'spindle_power<=5 kW'; repeatable.")
     ] = None,
     channels: Channels = "",
     feed_override: Annotated[float, typer.Option(help="Feed override of NC programs, in per cent.")] = 100.0,
@@ -43,8 +43,8 @@ def what_if(
     with quick_start():
         from crossfeed.cli.render.grid import print_json
         from crossfeed.front.what_if import what_if as compare_plans
-        from crossfeed.programs.limits import read_limits as read_motion_limits
-        from crossfeed.serving.plan_program import Overrides
+        from crossfeed.programs.limits import read_motion_limits
+        from crossfeed.serving.plan import Overrides
 
     answer = compare_plans(
         model, history, [commands, *(compare or [])], session=session, at=at, seconds=seconds, samples=samples,

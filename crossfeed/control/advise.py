@@ -6,19 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import Decision
 from crossfeed.control.earlier_runs import LoggedRows
-from crossfeed.control.limits import check_limits
 from crossfeed.control.load_calibration import LoadCalibration
-from crossfeed.control.load_forecast import SAMPLES, forecast_program
-from crossfeed.control.plan_files import FORMAT, advice_content, write_blocks, write_schedule
+from crossfeed.control.load_forecast import SAMPLES, CuttingLaw, forecast_program
+from crossfeed.control.plan_files import FORMAT, advice_content, changed_program, write_blocks, write_schedule
 from crossfeed.control.planner import PlannerConfig, plan_whole
-from crossfeed.control.rehearse import rehearse
 from crossfeed.control.score import Score
-from crossfeed.control.task import Task
+from crossfeed.control.task import Task, check_limits
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.write_program import changed_program
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.ingest.align import align
@@ -68,7 +64,7 @@ def advise(
     the program with changed F words. The program itself is only read. `rehearse_on` names a simulated machine.
     """
     opened = model if isinstance(model, OpenedModel) else open_model(model, device)
-    refuse_deaf(opened)
+    check_command_use(opened)
     schema, path = opened.model.schema, program_path(program)
     table = history if isinstance(history, Table) else Table.read(history)
     moment = read_history(table, opened.model, session, at)
@@ -106,6 +102,9 @@ def advise(
         "warnings": [*_warnings(opened, moment, timeline, decision), *_kept_spindle(task), *timeline.warnings],
     }
     if rehearse_on is not None:
+        # Nothing else of an advice needs the simulator.
+        from crossfeed.control.trial import rehearse
+
         content["rehearsal"] = rehearse(path, rehearse_on, task, decision, seed)
     content = dict(plain(content))
     files = () if out is None else _write(Path(out), path, content, score, decision, write_program)
@@ -122,8 +121,8 @@ def _log_before(rows: Table, moment: History) -> list[LoggedRows]:
     return [*log, LoggedRows(moment.sensors, moment.commands, moment.group.program)]
 
 
-def refuse_deaf(opened: OpenedModel) -> None:
-    """A model that hardly listens to commands cannot tell plans apart, so nothing can be decided with it."""
+def check_command_use(opened: OpenedModel) -> None:
+    """Raises ConfigError for a model that hardly uses commands: it cannot tell plans apart."""
     ratio = opened.provenance.get("shuffled_command_ratio")
     if ratio is not None and ratio < WEAK_COMMAND_USE:
         raise ConfigError(
@@ -145,8 +144,8 @@ def _check_left(task: Task, timeline: Timeline) -> None:
 def _kept_spindle(task: Task) -> list[str]:
     """What a user who freed the spindle has to know."""
     limited = bool(task.limits or task.tools)
-    said = "the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits"
-    return [said] if task.spindle.free and limited else []
+    warning = "the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits"
+    return [warning] if task.spindle.free and limited else []
 
 
 def _warnings(opened: OpenedModel, moment: History, timeline: Timeline, decision: Decision) -> list[str]:
@@ -159,7 +158,7 @@ def _write(
     out: Path, program: Path, content: dict[str, Any], score: Score, decision: Decision, write_program: bool
 ) -> tuple[Path, ...]:
     """The files asked for, each whole or not at all."""
-    from crossfeed.control.plan_figure import draw_advice
+    from crossfeed.control.plan_files import draw_advice
 
     write_sealed(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.forecast.timeline, decision)

@@ -65,21 +65,21 @@ def decide(
     choices = []
     feed_T, spindle_T = feed_T.copy(), spindle_T.copy()
     for number in np.unique(stretch_T):
-        own = np.flatnonzero(stretch_T == number)
+        places = np.flatnonzero(stretch_T == number)
         stretch = _Stretch(
-            off=np.abs(feed_T[own] - 1.0).max() > _OFF or np.abs(spindle_T[own] - 1.0).max() > _OFF,
-            gain=_estimate(gain_ST[:, own].sum(axis=1), task.confidence),
-            danger=bool((added_T[own] > np.maximum(borne_T[own], budget) + _NOTHING).any()),
-            barred=bool(score.barred[own].any()),
-            likely=bool(score.likely[own].any()),
-            kept=not (excess_T[own] > 0.0).any(),
-            doubt=float(score.forecast.doubt_T[own].max()),
-            left=bool(left_T[own].all()),
+            off=np.abs(feed_T[places] - 1.0).max() > _OFF or np.abs(spindle_T[places] - 1.0).max() > _OFF,
+            gain=_estimate(gain_ST[:, places].sum(axis=1), task.confidence),
+            danger=bool((added_T[places] > np.maximum(borne_T[places], budget) + _NOTHING).any()),
+            barred=bool(score.barred[places].any()),
+            likely=bool(score.likely[places].any()),
+            kept=not (excess_T[places] > 0.0).any(),
+            doubt=float(score.forecast.doubt_T[places].max()),
+            left=bool(left_T[places].all()),
         )
         verdict, why = stretch.judged
         if verdict == "as written":
-            feed_T[own] = spindle_T[own] = 1.0
-        choices.append(Choice(int(own[0]), int(own[-1]), verdict, why, stretch.gain))
+            feed_T[places] = spindle_T[places] = 1.0
+        choices.append(Choice(int(places[0]), int(places[-1]), verdict, why, stretch.gain))
     feed_T, spindle_T = reachable(timeline, feed_T, spindle_T, task, start)
     if float(score.added(feed_T, spindle_T).sum()) > max(budget, float(borne_T.sum())) + _NOTHING:
         feed_T, spindle_T = back_T, ones
@@ -120,8 +120,8 @@ class _Stretch:
             return "as written", f"the members of the model disagree {self.doubt:.1f} times as much as usual"
         gain = self.gain
         if gain.low > 0.0:
-            told = f"saves {significant(gain.mean)} s (at least {significant(gain.low)})"
-            return "faster" if gain.mean > 0.0 else "as written", told
+            saving = f"saves {significant(gain.mean)} s (at least {significant(gain.low)})"
+            return "faster" if gain.mean > 0.0 else "as written", saving
         return "as written", f"the gain is not sure ({gain.low:+.2g} to {gain.high:+.2g} s)"
 
 

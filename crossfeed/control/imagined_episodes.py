@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from crossfeed.control.cutting_law import CuttingLaw
-from crossfeed.control.limits import sensors_of
-from crossfeed.control.mean_rollout import mean_rollout, usual_doubt
-from crossfeed.control.observation import PolicyFeatures, observe, wanted_knobs
-from crossfeed.control.task import Task
+from crossfeed.control.controllers import PolicyFeatures, observe, wanted_knobs
+from crossfeed.control.load_forecast import CuttingLaw, usual_doubt
+from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import MOVING, Timeline
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import open_model
@@ -26,6 +23,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.measures import check_sensors, power_sensors
+from crossfeed.serving.rollout import command_rows, mean_rollout, sensor_rows
 
 PENALTY = 5.0  # s for each second above a limit, and as much again for each limit's height above it
 _DOUBTED = 1.0  # of the usual disagreement from which on it costs something
@@ -63,18 +61,16 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
     before = starts[:, None] + np.arange(-context, 0)
     after = starts[:, None] + np.arange(reach)
     means, spreads, doubts = [], [], []
-    usual = usual_doubt(model)
+    usual, x_NC, a_NA = usual_doubt(model), sensor_rows(model, sensors_NC), command_rows(model, commands_NA)
     with progress("Growing branches from the log", total=len(starts)) as bar:
         for first in range(0, len(starts), _AT_ONCE):
-            own = slice(first, first + _AT_ONCE)
-            x, a = normaliser.transform_sensors(sensors_NC[before[own]]), normaliser.transform_commands(commands_NA)
-            parts = [torch.from_numpy(part.astype(np.float32)) for part in (x, a[before[own]], a[after[own]])]
-            rolled = mean_rollout(model.eval(), parts[0], parts[1], parts[2], members=True)
-            means.append(normaliser.inverse_sensors(rolled.member_EBTC.double().numpy())[..., columns])
+            part = slice(first, first + _AT_ONCE)
+            rolled = mean_rollout(model.eval(), x_NC[before[part]], a_NA[before[part]], a_NA[after[part]], members=True)
+            means.append(normaliser.inverse_sensors(rolled.member_EBTC.double().cpu().numpy())[..., columns])
             scale = normaliser.sensor_scale[columns]
-            spreads.append(rolled.distribution.standard_deviation.double().numpy()[..., columns] * scale)
-            doubts.append(rolled.apart[..., columns].mean(-1).double().numpy() / usual)
-            bar.advance(len(before[own]))
+            spreads.append(rolled.distribution.standard_deviation.double().cpu().numpy()[..., columns] * scale)
+            doubts.append(rolled.apart[..., columns].mean(-1).double().cpu().numpy() / usual)
+            bar.advance(len(before[part]))
     whole = Timeline.of_log(model.schema, commands_NA, rows.period)
     timelines = tuple(whole.rows(int(start), int(start) + reach) for start in starts)
     return Branches(
@@ -86,20 +82,20 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
 
 def _moments(table: Table, context: int, reach: int, count: int, seed: int) -> np.ndarray:
     """Rows of one session with a whole context behind, a whole reach ahead in which something moves, every command."""
-    known = np.isfinite(table.commands).all(axis=1)
+    commanded = np.isfinite(table.commands).all(axis=1)
     speed = np.abs(table.commands).max(axis=1)
-    found: list[int] = []
+    moments: list[int] = []
     for group in table.groups:
         for row in range(group.start + context, group.stop - reach + 1):
-            if speed[row : row + reach].max() > MOVING and known[row - context : row + reach].all():
-                found.append(row)
-    if not found:
+            if speed[row : row + reach].max() > MOVING and commanded[row - context : row + reach].all():
+                moments.append(row)
+    if not moments:
         raise TableError(
             "No moment of the table has enough rows around it to grow a branch from.",
             expected=f"sessions of at least {context + reach} rows with all commands",
         )
     draw = np.random.default_rng(seed)
-    return np.sort(draw.choice(np.array(found), size=min(count, len(found)), replace=False))
+    return np.sort(draw.choice(np.array(moments), size=min(count, len(moments)), replace=False))
 
 
 @dataclass(frozen=True, eq=False)

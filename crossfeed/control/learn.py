@@ -1,18 +1,23 @@
-"""Policies by reinforcement learning inside the model: short branches, many at once, doubt that costs something."""
+"""Policies by reinforcement learning inside the model: short branches, many at once, doubt that costs something.
+
+Needs the extra `control`.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from pydantic import Field
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecEnv
+from torch.nn import Tanh
 
 from crossfeed.configuration import CheckedForm
+from crossfeed.control.controllers import LearnedPolicy, free_knobs, size
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
-from crossfeed.control.learned_policy import LearnedPolicy
-from crossfeed.control.observation import free_knobs
 from crossfeed.control.task import Task
-from crossfeed.extras import need
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
@@ -23,7 +28,6 @@ _JUDGED = 16  # periods by which policies are compared
 class LearnConfig(CheckedForm):
     """How and how long; the best of the seeds, by what it earns in branches it was not trained on, is kept."""
 
-    method: Literal["ppo", "sac"] = "ppo"
     steps: int = Field(default=60_000, ge=1)
     seeds: int = Field(default=3, ge=1)
     copies: int = Field(default=64, ge=1)  # branches at once
@@ -37,26 +41,22 @@ def learn(
     model: WorldModel | Path | str, table: Table | Path | str, task: Task, config: LearnConfig | None = None,
     out: Path | str | None = None,
 ) -> LearnedPolicy:  # fmt: skip
-    """PPO or SAC of stable-baselines3 in imagined branches; several seeds, the best one exported."""
+    """PPO of stable-baselines3 in imagined branches; several seeds, the best one exported."""
     config = config or LearnConfig()
-    need("stable_baselines3", "Learning a policy", "control")
-
-    from crossfeed.control.sb3 import BranchVecEnv
-
     training = ImaginedEpisodes.of_log(model, table, task, config.copies, config.branches, seed=0)
     held = ImaginedEpisodes.of_log(model, table, task, 4 * config.copies, max(2, config.branches // 3), seed=1)
-    found = []
+    learned = []
     with progress("Learning a policy in the model", total=config.seeds) as bar:
         for seed in range(config.seeds):
             training.draw = np.random.default_rng([seed, 7])
-            learner = _learner(BranchVecEnv(training, squashed=config.method == "sac"), config, seed)
+            learner = _learner(BranchVecEnv(training), config, seed)
             learner.learn(config.steps)
             policy = LearnedPolicy(_layers(learner), task, {})
-            found.append((earned(held, policy), seed, policy))
+            learned.append((earned(held, policy), seed, policy))
             bar.advance()
     nothing = earned(held, None)
-    earnings = [value for value, _, _ in found]
-    best, seed, policy = max(found, key=lambda each: each[0])
+    earnings = [value for value, _, _ in learned]
+    best, seed, policy = max(learned, key=lambda each: each[0])
     about = {"earned": best, "as_written": nothing, "seed": seed, "all_seeds": earnings, "config": config.model_dump()}
     policy = LearnedPolicy(policy.layers, task, about)
     if out is not None:
@@ -79,41 +79,69 @@ def earned(branches: ImaginedEpisodes, policy: LearnedPolicy | None) -> float:
     return total / _JUDGED
 
 
-def _learner(branches: Any, config: LearnConfig, seed: int) -> Any:
-    """A learner of stable-baselines3; the networks between observation and action are alike in both."""
-    from stable_baselines3 import PPO, SAC
-    from torch.nn import Tanh
-
+def _learner(branches: "BranchVecEnv", config: LearnConfig, seed: int) -> PPO:
+    """A learner of stable-baselines3 with tanh between the layers, as the exported file has it."""
     network: dict[str, Any] = {"net_arch": [config.width, config.width], "activation_fn": Tanh}
-    shared: dict[str, Any] = {
-        "seed": seed,
-        "device": "cpu",
-        "learning_rate": config.learning_rate,
-        "gamma": config.discount,
-    }
-    if config.method == "ppo":
-        return PPO(
-            "MlpPolicy", branches, n_steps=32, batch_size=256, n_epochs=8, ent_coef=1e-3, policy_kwargs=network,
-            **shared,
-        )  # fmt: skip
-    # A few updates for every step of all branches: more would hardly be better, since all branches are short and alike.
-    return SAC(
-        "MlpPolicy", branches, buffer_size=50_000, batch_size=256, learning_starts=10 * config.copies, train_freq=1,
-        gradient_steps=4, policy_kwargs=network, **shared,
+    return PPO(
+        "MlpPolicy", branches, n_steps=32, batch_size=256, n_epochs=8, ent_coef=1e-3, policy_kwargs=network, seed=seed,
+        device="cpu", learning_rate=config.learning_rate, gamma=config.discount,
     )  # fmt: skip
 
 
-def _layers(learner: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def _layers(learner: PPO) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """The mean action of a policy, before it is squashed, as plain arrays."""
     policy = learner.policy
-    actor = getattr(policy, "actor", None)
-    linear = (
-        [*_linear(policy.mlp_extractor.policy_net), policy.action_net]
-        if actor is None
-        else [*_linear(actor.latent_pi), actor.mu]
+    hidden = [module for module in policy.mlp_extractor.policy_net if hasattr(module, "weight")]
+    return tuple(
+        (layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy())
+        for layer in [*hidden, policy.action_net]
     )
-    return tuple((layer.weight.detach().numpy().copy(), layer.bias.detach().numpy().copy()) for layer in linear)
 
 
-def _linear(modules: Sequence[Any]) -> list[Any]:
-    return [module for module in modules if hasattr(module, "weight")]
+class BranchVecEnv(VecEnv):
+    """Imagined episodes as stable-baselines3 takes many environments; an action is squashed here by its tanh.
+
+    Each episode ends where the model's reach ends, which is no end of the work: it is marked as cut short.
+    """
+
+    def __init__(self, episodes: ImaginedEpisodes) -> None:
+        self.episodes = episodes
+        seen = spaces.Box(-10.0, 10.0, (size(episodes.limits),), np.float32)
+        # Wider than what is obeyed, so that the squashed action is the network's own.
+        far = 3.0
+        super().__init__(episodes.count, seen, spaces.Box(-far, far, (len(free_knobs(episodes.task)),), np.float32))
+        self._actions = np.zeros((episodes.count, 1))
+
+    def reset(self) -> np.ndarray:
+        return self.episodes.reset(np.ones(self.num_envs, dtype=bool))
+
+    def step_async(self, actions: np.ndarray) -> None:
+        self._actions = np.tanh(np.asarray(actions, dtype=np.float64))
+
+    def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        stepped = self.episodes.step(self._actions)
+        seen = self.episodes.observation()
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for index in np.flatnonzero(stepped.done_B):
+            infos[index] = {"terminal_observation": seen[index], "TimeLimit.truncated": True}
+        if stepped.done_B.any():
+            seen = self.episodes.reset(stepped.done_B)
+        return seen, stepped.reward_B.astype(np.float32), stepped.done_B, infos
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        return [getattr(self, attr_name, None)] * len(self._indices(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:  # noqa: ARG002
+        setattr(self, attr_name, value)
+
+    def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
+        raise NotImplementedError(f"branches have no method {method_name} of their own")
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:  # noqa: ARG002
+        return [False] * len(self._indices(indices))
+
+    def _indices(self, indices: Any) -> Sequence[int]:
+        return list(range(self.num_envs)) if indices is None else list(np.atleast_1d(indices))

@@ -1,7 +1,15 @@
 """What lies ahead of the machine if its program goes on as written: sampled loads at the next places.
 
 A decision asks the model twice: what every place brings as written, and what the chosen plan makes of it. Everything in
-between is the law of cutting. S samples, T places, K context rows, C sensors.
+between is the law of cutting, which has two numbers that come from logs. A spindle load is what it takes to turn in the
+air, which depends on the speed, plus the cut, which grows with the chip load to a power below one (Kienzle: the thicker
+the chip, the less force for each part of it). Forecasters learn little of this from logs in which the feed hardly ever
+changes at the same place, so it is said here and checked there.
+
+    load' = idle(s n) + cut (f/s)^p          torque and current
+    load' = idle(s n) + cut (f/s)^p s        power, with feed factor f and spindle factor s
+
+S samples, T places, K context rows, C sensors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,18 +19,122 @@ import numpy as np
 import torch
 
 from crossfeed.control.margins import StudentTail
-from crossfeed.control.mean_rollout import MeanRollout, mean_rollout, usual_doubt
 from crossfeed.control.timeline import Timeline
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
+from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
+from crossfeed.schema import Channel, Schema
 from crossfeed.serving.measures import power_sensors, sample_quantiles
-from crossfeed.serving.noise import PERSISTENCE, standard_noise
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.rollout import Rollout
+from crossfeed.serving.rollout import (
+    PERSISTENCE,
+    MeanRollout,
+    Rollout,
+    command_rows,
+    mean_rollout,
+    sensor_rows,
+    standard_noise,
+)
 
+EXPONENT = 0.78  # of the chip load; 1 - m of Kienzle lies between 0.7 and 0.85 for metals
+SPREAD = 0.06  # how sure that is, as a standard deviation
+_QUANTITIES = ("torque", "current", "power", "force", "load")
+_STEADY = 3  # rows at one speed before the spindle has settled
+_QUIET = 0.01  # quantile of the loads at a speed that is taken for a cut in the air; programs hold few of those
+_SMALLEST = 200.0  # rpm apart
+_SURELY_IDLE = 0.5  # of the idle load; quiet rows of a log may have been light cuts
 SAMPLES = 32
+_UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where the threshold was not measured
 CAUTIOUS = 0.95  # the quantile of a forecast from which its margin is counted
+
+
+@dataclass(frozen=True)
+class CuttingLaw:
+    """Idle loads of a machine as lines over the speed, and how loads grow with the chip."""
+
+    idle: dict[str, tuple[float, float]] = field(default_factory=dict)  # sensor: at rest, and for every rpm
+    exponent: float = EXPONENT
+    spread: float = SPREAD
+
+    @classmethod
+    def from_logs(cls, schema: Schema, sensors_RC: np.ndarray, commands_RA: np.ndarray) -> "CuttingLaw":
+        """Idle loads from the quiet rows of a machine's own log; sensors without any count as having none."""
+        speed_R = np.abs(commands_RA[:, schema.command_names.index("spindle_speed")])
+        steady = speed_R > 0.0
+        for back in range(1, _STEADY + 1):
+            steady[back:] &= np.abs(speed_R[back:] - speed_R[:-back]) < 1.0
+            steady[:back] = False
+        idle = {}
+        for column, channel in enumerate(schema.sensors):
+            if channel.quantity in _QUANTITIES and channel.name.startswith("spindle"):
+                points = _quiet_points(speed_R[steady], np.abs(sensors_RC[steady, column]))
+                if len(points):
+                    idle[channel.name] = _line(points)
+        return cls(idle)
+
+    def idle_load(self, sensor: str, speed_T: np.ndarray) -> np.ndarray:
+        """What it takes to turn in the air."""
+        at_rest, per_turn = self.idle.get(sensor, (0.0, 0.0))
+        return np.asarray(np.where(speed_T > 0.0, at_rest + per_turn * speed_T, 0.0))
+
+    def expected(
+        self, sensor: Channel, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray, spindle_xT: np.ndarray,
+        exponent: float | np.ndarray | None = None,
+    ) -> np.ndarray:  # fmt: skip
+        """The load to expect at places whose load as written is known."""
+        if sensor.quantity not in _QUANTITIES:
+            return np.broadcast_to(load_xT, np.broadcast_shapes(load_xT.shape, feed_xT.shape))
+        power = self.exponent if exponent is None else exponent
+        if not sensor.name.startswith("spindle"):
+            return np.asarray(load_xT * np.where(feed_xT > 1.0, feed_xT**power, 1.0))
+        idle_T = self.idle_load(sensor.name, speed_T)
+        quiet_T = np.minimum(idle_T, np.maximum(load_xT, 0.0))
+        cut_xT = load_xT - quiet_T
+        slower = self.idle_load(sensor.name, speed_T * spindle_xT) / np.maximum(idle_T, 1e-9)
+        grown = (feed_xT / spindle_xT) ** power * (spindle_xT if sensor.quantity == "power" else 1.0)
+        return np.asarray(quiet_T * np.where(idle_T > 0.0, slower, 1.0) + cut_xT * grown)
+
+    def bound(
+        self, sensor: Channel, load_xT: np.ndarray, speed_T: np.ndarray, feed_xT: np.ndarray, spindle_xT: np.ndarray
+    ) -> np.ndarray:
+        """The most that the load can become: nearly all of it is cut where it grows, and grows with the chip itself."""
+        sure = self.expected(sensor, load_xT, speed_T, feed_xT, spindle_xT)
+        if sensor.quantity not in _QUANTITIES:
+            return sure
+        spindle = sensor.name.startswith("spindle")
+        chip = feed_xT / spindle_xT if spindle else feed_xT
+        quiet_T = (
+            np.minimum(_SURELY_IDLE * self.idle_load(sensor.name, speed_T), np.maximum(load_xT, 0.0))
+            if spindle
+            else 0.0
+        )
+        grown = quiet_T + (load_xT - quiet_T) * chip
+        return np.asarray(np.where(chip > 1.0, np.maximum(sure, grown), sure))
+
+
+def _quiet_points(speed_R: np.ndarray, load_R: np.ndarray) -> np.ndarray:
+    """Speed, quiet load and number of rows for every speed that was turned at for a while."""
+    seen = np.isfinite(load_R)
+    speed_R, load_R = speed_R[seen], load_R[seen]
+    points = []
+    for level in np.unique(np.round(speed_R / _SMALLEST)):
+        near = np.round(speed_R / _SMALLEST) == level
+        if near.sum() >= 5:
+            points.append((speed_R[near].mean(), np.quantile(load_R[near], _QUIET), near.sum()))
+    return np.array(points)
+
+
+def _line(points: np.ndarray) -> tuple[float, float]:
+    """A line through the quiet points that never falls with the speed and never starts below zero."""
+    speed, load, weight = points.T
+    if len(points) == 1:
+        return 0.0, float(load[0] / speed[0])
+    weight = np.sqrt(weight)
+    centre, height = np.average(speed, weights=weight), np.average(load, weights=weight)
+    slope = float((weight * (speed - centre) * (load - height)).sum() / (weight * (speed - centre) ** 2).sum())
+    slope = min(max(slope, 0.0), float(height / centre))
+    return float(height - slope * centre), slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +174,15 @@ class LoadForecast:
 
     def section(self, first: int, last: int) -> "LoadForecast":
         """Some of its places."""
-        own = slice(first, min(last, len(self)))
-        timeline = self.timeline.after(float(first), own.stop - first)
-        paths = {name: path_ST[:, own] for name, path_ST in self.paths.items()}
-        middle, high = ({name: load_T[own] for name, load_T in part.items()} for part in (self.middle, self.high))
+        places = slice(first, min(last, len(self)))
+        timeline = self.timeline.after(float(first), places.stop - first)
+        paths = {name: path_ST[:, places] for name, path_ST in self.paths.items()}
+        middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (self.middle, self.high))
         tails = {
-            name: KnownLoad(known.load_T[own], known.unit_T[own], known.tail, known.known_T[own])
-            for name, known in self.tails.items()
+            name: KnownLoad(tail.load_T[places], tail.unit_T[places], tail.tail, tail.known_T[places])
+            for name, tail in self.tails.items()
         }
-        return LoadForecast(timeline, paths, self.doubt_T[own], middle, high, tails)
+        return LoadForecast(timeline, paths, self.doubt_T[places], middle, high, tails)
 
 
 class LoadForecaster:
@@ -83,9 +195,8 @@ class LoadForecaster:
                 f"The history has {len(sensors_RC)} rows.", expected=f"at least {context}, the context of the model"
             )
         self.model = model.eval()
-        normaliser = model.normaliser
-        self._x_1KC = self._rows(normaliser.transform_sensors(sensors_RC[-context:]))
-        self._a_1KA = self._rows(normaliser.transform_commands(commands_RA[-context:]))
+        self._x_1KC = sensor_rows(model, sensors_RC[None, -context:])
+        self._a_1KA = command_rows(model, commands_RA[None, -context:])
         self._present = self._x_1KC[0].isfinite().any(0)
         self.present = np.asarray(self._present.cpu().numpy())
 
@@ -103,11 +214,12 @@ class LoadForecaster:
         timeline = timeline.after(0.0, self.reach)
         names = self.sensors(limited)
         columns = [self.model.schema.sensor_names.index(name) for name in names]
-        said = self._rolled(timeline.commands_TA).distribution[0]
+        forecast = self._rolled(timeline.commands_TA).distribution[0]
         noise_STC = standard_noise(SAMPLES, len(timeline), len(names), 0, PERSISTENCE)
         with torch.inference_mode():
-            drawn_STC = Distribution.stack([said[:, columns]] * SAMPLES, 0).from_normal(self._rows(noise_STC))
-            middle_TC, high_TC = (said[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
+            normal_STC = torch.from_numpy(noise_STC.astype(np.float32)).to(forecast.mean.device)
+            drawn_STC = Distribution.stack([forecast[:, columns]] * SAMPLES, 0).from_normal(normal_STC)
+            middle_TC, high_TC = (forecast[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
         paths, middle, high = (
             {name: physical(self.model, name, part[..., n]) for n, name in enumerate(names)}
             for part in (drawn_STC, middle_TC, high_TC)
@@ -122,12 +234,13 @@ class LoadForecaster:
         return mean_TC, apart_T / usual_doubt(model)
 
     def _rolled(self, commands_TA: np.ndarray, members: bool = False) -> MeanRollout:
-        planned_1TA = self._rows(self.model.normaliser.transform_commands(commands_TA))
-        return mean_rollout(self.model, self._x_1KC, self._a_1KA, planned_1TA, members)
+        return mean_rollout(self.model, self._x_1KC, self._a_1KA, command_rows(self.model, commands_TA[None]), members)
 
-    def _rows(self, values: np.ndarray) -> torch.Tensor:
-        tensor = torch.from_numpy(np.asarray(values, dtype=np.float32)).to(self.model.device)
-        return tensor if tensor.dim() == 3 else tensor.unsqueeze(0)
+
+def usual_doubt(model: WorldModel) -> float:
+    """By how much the members of a model disagree about all but one in a hundred windows of its source."""
+    measured = float(model.usual_doubt) if isinstance(model, SensorModel) else 0.0
+    return measured if measured > 0.0 else _UNKNOWN
 
 
 def forecast_program(

@@ -2,19 +2,23 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
+from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.machines.simulated.inputs import DriveInputs
 from crossfeed.machines.simulated.jobs import Playback, motion_limits, play, prepare
 from crossfeed.machines.simulated.materials_and_tools import material_for, tool_notes
 from crossfeed.machines.simulated.parameters import MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
-from crossfeed.machines.simulated.state import SimulationState
+from crossfeed.machines.simulated.state import SimulationState as MachineState
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.parse import parse_program
-from crossfeed.schema import canonical
+from crossfeed.schema import canonical, conversion
+
+__all__ = ["PERIOD", "MachineRow", "MachineRun", "MachineState", "Workpiece", "drive_kilowatts"]
 
 PERIOD = 1.0  # s
 _DONE = 1e-6  # of a step
@@ -34,6 +38,16 @@ class Workpiece:
         program, machine = parse_program(text, name), SimulatedMachine(parameters)
         job = prepare(program, motion_limits(parameters), tool_notes(text))
         return cls(program, machine, play(job, material_for(text, material), machine.time_step))
+
+    @classmethod
+    def on(cls, machine: str, program: Path, material: str | None = None) -> "Workpiece":
+        """The program of a file on a simulated machine by its name: spinner_620, spinner_630 or random:SEED."""
+        text = program.read_text(encoding="utf-8", errors="replace")
+        return cls.of(text, program.stem, machine_named(machine), material)
+
+    def run(self, seed: int) -> "MachineRun":
+        """The machine at rest before the program begins."""
+        return MachineRun(self, seed=seed)
 
     @property
     def motion_limits(self) -> MotionLimits:
@@ -55,7 +69,7 @@ class MachineRow:
 class MachineRun:
     """A machine that is running a workpiece; each `step` is a period under fixed knobs."""
 
-    def __init__(self, piece: Workpiece, state: SimulationState | None = None, seed: int = 0) -> None:
+    def __init__(self, piece: Workpiece, state: MachineState | None = None, seed: int = 0) -> None:
         self.piece = piece
         self.state = piece.machine.rest(seed) if state is None else state
         self._reached = 0.0  # inner steps done
@@ -124,3 +138,9 @@ class MachineRun:
         return MachineRow(
             np.where(shown, truth, np.nan), commands, trace.sensors[part].mean(axis=0), self.position, seconds
         )
+
+
+def drive_kilowatts(truth_xC: np.ndarray) -> np.ndarray:
+    """What all drives draw together, of true sensors in any number of rows."""
+    scales = [conversion(each.unit, "kW").scale if each.quantity == "power" else 0.0 for each in canonical().sensors]
+    return np.asarray(truth_xC @ np.array(scales))

@@ -95,8 +95,8 @@ class StudentMargin:
     def middle(self) -> float:
         """What half of the scores stay below."""
         count = len(self._scores)
-        own = float(np.median(self._scores)) if count else 0.0
-        return (_WEIGHT * self._middle + count * own) / (_WEIGHT + count)
+        median = float(np.median(self._scores)) if count else 0.0
+        return (_WEIGHT * self._middle + count * median) / (_WEIGHT + count)
 
     @property
     def tail(self) -> StudentTail:
@@ -117,5 +117,5 @@ class StudentMargin:
 
 def _upper(above: np.ndarray) -> tuple[float, int]:
     """The mean square of what lies above the middle, and how many do."""
-    own = above[above > 0.0]
-    return (float(np.mean(own**2)), len(own)) if len(own) else (0.0, 0)
+    higher = above[above > 0.0]
+    return (float(np.mean(higher**2)), len(higher)) if len(higher) else (0.0, 0)

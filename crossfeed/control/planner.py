@@ -1,24 +1,101 @@
-"""A receding plan: look ahead, search the knots, decide, go a few places, look again."""
+"""A receding plan: look ahead, search the knots by iCEM, decide, go a few places, look again.
 
+iCEM is that of Pinneri and others (2020), with bounds. P candidates, N knots, 2 knobs, T places.
+"""
+
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import Decision, decide, reachable
-from crossfeed.control.load_forecast import LoadForecast, LoadForecaster
+from crossfeed.control.load_forecast import CuttingLaw, LoadForecast, LoadForecaster
 from crossfeed.control.score import Score
-from crossfeed.control.search import SearchConfig, SearchResult, search
 from crossfeed.control.task import Knob, Task
 from crossfeed.control.timeline import Timeline, slewed
 from crossfeed.schema import Schema
 
+Judge = Callable[[np.ndarray], np.ndarray]  # (P, N, 2) -> what each candidate costs, (P,)
 _GRID = 36  # feeds tried at each place
 _PRICES = (1e-3, 1e4)  # s for passing a limit with certainty
 _HALVINGS = 16  # of the prices' range, in powers
 _LATE = 1e4  # what a second too late counts for, where a time is given, and a limit passed beyond the budget
+
+
+class SearchConfig(CheckedForm):
+    """How hard to look; `seconds` ends a search early with the best found so far."""
+
+    candidates: int = Field(default=64, ge=8)
+    iterations: int = Field(default=5, ge=1)
+    elites: int = Field(default=8, ge=2)
+    kept: float = Field(default=0.3, ge=0.0, le=1.0)  # of the elites, into the next iteration
+    smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)  # of the old mean and spread
+    colour: float = Field(default=1.0, ge=0.0)  # 0 white; higher makes neighbouring knots move together
+    spread: float = Field(default=0.35, gt=0.0)  # of the first draw, as a part of the range
+    seconds: float = Field(default=2.0, gt=0.0)
+
+    @model_validator(mode="after")
+    def _enough(self) -> "SearchConfig":
+        if self.elites > self.candidates:
+            raise ValueError(f"{self.elites} elites of {self.candidates} candidates")
+        return self
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best plan and what it costs; `finished` is False where time ran out."""
+
+    knots_N2: np.ndarray
+    cost: float
+    finished: bool
+
+
+def search(
+    judge: Judge, low_2: np.ndarray, high_2: np.ndarray, start_N2: np.ndarray, config: SearchConfig,
+    draw: np.random.Generator, clock: Callable[[], float] = time.monotonic,
+) -> SearchResult:  # fmt: skip
+    """Look for the cheapest knots between low and high; the start itself is always among the candidates."""
+    until = clock() + config.seconds
+    mean, spread = start_N2.copy(), np.broadcast_to(config.spread * (high_2 - low_2), start_N2.shape).copy()
+    best, cheapest, kept = start_N2.copy(), np.inf, start_N2[None]
+    for iteration in range(config.iterations):
+        count = max(config.candidates - len(kept), config.elites)
+        noise = coloured((count, len(start_N2), 2), config.colour, draw)
+        tried = np.concatenate([np.clip(mean + spread * noise, low_2, high_2), kept])
+        if iteration == 0:
+            tried = np.concatenate([tried, _corners(low_2, high_2, len(start_N2))])
+        cost = judge(tried)
+        order = np.argsort(cost, kind="stable")
+        if cost[order[0]] < cheapest:
+            best, cheapest = tried[order[0]].copy(), float(cost[order[0]])
+        elite = tried[order[: config.elites]]
+        mean = config.smoothing * mean + (1.0 - config.smoothing) * elite.mean(axis=0)
+        spread = config.smoothing * spread + (1.0 - config.smoothing) * elite.std(axis=0)
+        kept = elite[: max(1, round(config.kept * config.elites))]
+        if clock() >= until and iteration + 1 < config.iterations:
+            return SearchResult(best, cheapest, False)
+    return SearchResult(best, cheapest, True)
+
+
+def coloured(shape: tuple[int, int, int], colour: float, draw: np.random.Generator) -> np.ndarray:
+    """Unit noise (P, N, knobs) whose power falls with frequency to this power along the knots."""
+    white, knots = draw.standard_normal(shape), shape[1]
+    if knots < 2 or colour == 0.0:
+        return white
+    spectrum = np.fft.rfft(white, axis=1)
+    frequency = np.maximum(np.fft.rfftfreq(knots), 1.0 / knots)
+    shaped = np.fft.irfft(spectrum * frequency[None, :, None] ** (-colour / 2.0), n=knots, axis=1)
+    return np.asarray(shaped / max(float(shaped.std()), 1e-9))
+
+
+def _corners(low_2: np.ndarray, high_2: np.ndarray, knots: int) -> np.ndarray:
+    """All knots at one value: each end of each range, and 100 %."""
+    ones = np.ones_like(low_2)
+    rows = [ones, low_2, high_2, np.array([high_2[0], 1.0]), np.array([low_2[0], 1.0]), np.array([1.0, low_2[1]])]
+    return np.stack([np.broadcast_to(row, (knots, 2)) for row in rows])
 
 
 class PlannerConfig(CheckedForm):
@@ -31,21 +108,21 @@ class PlannerConfig(CheckedForm):
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class OverridePlan:
     """A decision, the knots to start from next time, and how the search went."""
 
     decision: Decision
     wanted_T2: np.ndarray
     feed_T: np.ndarray  # before it was decided which of it to use
     spindle_T: np.ndarray
-    found: SearchResult
+    searched: SearchResult
 
 
 def plan_ahead(
     forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig,
     start: tuple[float, float] = (1.0, 1.0), warm_T2: np.ndarray | None = None, seed: int = 0,
     forecaster: LoadForecaster | None = None, budget: float | None = None,
-) -> Planned:  # fmt: skip
+) -> OverridePlan:  # fmt: skip
     """Find the best knobs for the places of an forecast and decide which of them to use.
 
     `budget` is the chance of passing a limit that the plan may add, the task's risk where nothing is said. It is spent
@@ -69,14 +146,14 @@ def plan_ahead(
         return np.asarray(score.of(*knobs).total(price) + _lateness(task, score, *knobs))
 
     first = _start(best_T, knot_T, warm_T2)
-    found = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(timeline)]))
-    wanted_T2 = np.where(free_T[:, None], found.knots_N2[knot_T], 1.0)
+    result = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(timeline)]))
+    wanted_T2 = np.where(free_T[:, None], result.knots_N2[knot_T], 1.0)
     feed_T, spindle_T = slewed(timeline, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
     feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
     if forecaster is not None:
         score = Score(_asked(forecast, forecaster, score, feed_T, spindle_T), law, task, schema)
     decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
-    return Planned(decision, wanted_T2, feed_T, spindle_T, found)
+    return OverridePlan(decision, wanted_T2, feed_T, spindle_T, result)
 
 
 def plan_whole(
@@ -90,12 +167,12 @@ def plan_whole(
         part = forecast.section(first, first + config.horizon)
         budget = task.risk * len(part) / total
         planned = plan_ahead(part, law, task, schema, config, start, seed=seed + first, budget=budget)
-        own = slice(first, min(first + step, total))
-        count = own.stop - own.start
+        places = slice(first, min(first + step, total))
+        count = places.stop - places.start
         # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
-        feed_T[own], spindle_T[own] = planned.feed_T[:count], planned.spindle_T[:count]
-        start = (float(feed_T[own.stop - 1]), float(spindle_T[own.stop - 1]))
-        finished = finished and planned.found.finished
+        feed_T[places], spindle_T[places] = planned.feed_T[:count], planned.spindle_T[:count]
+        start = (float(feed_T[places.stop - 1]), float(spindle_T[places.stop - 1]))
+        finished = finished and planned.searched.finished
     score = Score(forecast, law, task, schema)
     knot_T = timeline.knots(task, config.knot)
     return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished

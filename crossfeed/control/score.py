@@ -9,15 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
-from crossfeed.control.cutting_law import CuttingLaw
-from crossfeed.control.limits import highest_by_row
-from crossfeed.control.load_forecast import LoadForecast
-from crossfeed.control.task import Task
+from crossfeed.control.load_forecast import CuttingLaw, LoadForecast
+from crossfeed.control.task import Task, highest_by_row
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.measures import power_sensors
 
 _PENALTY = 50.0  # s for each second that a load passes its limit by the height of it, where slower would keep it
-_BARRED = 0.1  # chance of passing a limit as written from which on nobody makes a place faster
+_BARRED = 0.1  # chance of passing a limit as written from which on a place is not made faster
 _DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs something
 # Knobs are turned once a period, wherever the tool then is: by how many periods a place may be early or late for a
 # knob turned by 100 % there, and for one that stands off 100 % by as much. Set by hand.
@@ -101,12 +99,12 @@ class Score:
         for name, load_BT in self.peaks(feed_BT, spindle_BT).items():
             highest_T = self.highest[name]
             own_BT = (load_BT > highest_T).astype(float)
-            if (known := self.forecast.tails.get(name)) is not None:
+            if (tail := self.forecast.tails.get(name)) is not None:
                 factors = self.effective(highest_feed_met(feed_BT), spindle_BT)
-                load_BT = self.law.expected(self.schema.channel(name), known.load_T, self._speed_T, *factors)
-                grown_BT = np.maximum(load_BT / np.maximum(known.load_T, 1e-9), 1.0)
-                chance = known.tail.above((highest_T - load_BT) / (known.unit_T * grown_BT))
-                own_BT = np.where(known.known_T, chance, own_BT)
+                load_BT = self.law.expected(self.schema.channel(name), tail.load_T, self._speed_T, *factors)
+                grown_BT = np.maximum(load_BT / np.maximum(tail.load_T, 1e-9), 1.0)
+                chance = tail.tail.above((highest_T - load_BT) / (tail.unit_T * grown_BT))
+                own_BT = np.where(tail.known_T, chance, own_BT)
             chance_BT = np.maximum(chance_BT, own_BT)
         return np.where(self.forecast.timeline.cutting, chance_BT, 0.0)
 
@@ -118,7 +116,7 @@ class Score:
 
     @cached_property
     def barred(self) -> np.ndarray:
-        """Places (T,) that nobody makes faster: a limit is in danger there as written."""
+        """Places (T,) that are not made faster: a limit is in danger there as written."""
         return np.asarray(self.likely | (self.as_written > _BARRED))
 
     def added(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:

@@ -4,18 +4,54 @@ Everything in physical units, from one YAML file, from the command line, or both
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from crossfeed.configuration import CheckedForm, load_yaml, parse
-from crossfeed.control.limits import Limit, read_limits
 from crossfeed.errors import ConfigError, SchemaError
 from crossfeed.schema import Schema, conversion
+from crossfeed.serving.measures import Limit, check_sensors, read_limits
 
 _HIGHEST_KNOB = 2.0  # what a control's knob offers
+
+
+def check_limits(limits: Iterable[Limit], schema: Schema, sensors_KC: np.ndarray, tools: Sequence[str]) -> None:
+    """Refuse limits on what this machine does not show, on tools the program lacks, or below its quietest rows."""
+    limits = tuple(limits)
+    check_sensors(sensors_of(limits), schema, np.isfinite(sensors_KC).any(axis=0), "The limited sensor")
+    for limit in limits:
+        if limit.tool and limit.tool not in tools:
+            raise ConfigError(
+                f"The limit {limit.title} is for a tool that the program does not use.",
+                expected=f"one of {', '.join(tool for tool in tools if tool)}",
+            )
+        quietest = float(np.nanmin(sensors_KC[:, schema.sensor_names.index(limit.sensor)]))
+        if limit.highest <= quietest:
+            raise ConfigError(
+                f"The limit {limit.title} is impossible: in all {len(sensors_KC)} rows of the history {limit.sensor} "
+                f"was above it, never below {quietest:.4g} {limit.unit}.",
+                expected="a limit that the machine can keep at all",
+                remedy="Check the value and its unit.",
+            )
+
+
+def sensors_of(limits: Iterable[Limit]) -> tuple[str, ...]:
+    """The limited sensors, each once."""
+    return tuple(dict.fromkeys(limit.sensor for limit in limits))
+
+
+def highest_by_row(limits: Iterable[Limit], tools_T: Sequence[str]) -> dict[str, np.ndarray]:
+    """For each limited sensor the highest value of every row, infinite where none is set; the tighter one holds."""
+    highest: dict[str, np.ndarray] = {}
+    for limit in limits:
+        holds = np.array([not limit.tool or tool == limit.tool for tool in tools_T], dtype=bool)
+        row = highest.setdefault(limit.sensor, np.full(len(tools_T), math.inf))
+        np.minimum(row, np.where(holds, limit.highest, math.inf), out=row)
+    return highest
 
 
 def _in(unit: str) -> Any:
@@ -141,8 +177,8 @@ def _content(path: Path | str) -> dict[str, Any]:
 
 def knob_text(text: str, which: str) -> dict[str, str]:
     """The range `50..120` of the command line, in per cent."""
-    low, found, high = text.partition("..")
-    if not found:
+    low, dots, high = text.partition("..")
+    if not dots:
         raise ConfigError(f"The {which} override '{text}' is no range.", expected="two numbers in per cent: 50..120")
     return {"min": f"{low.strip().removesuffix('%')}%", "max": f"{high.strip().removesuffix('%')}%"}
 

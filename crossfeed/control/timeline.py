@@ -17,7 +17,7 @@ from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
 from crossfeed.schema import Schema
-from crossfeed.serving.plan_program import STILL
+from crossfeed.serving.plan import STILL
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
 _STRAIGHT = 0.98  # cosine of the angle between two directions of the same move
@@ -145,9 +145,9 @@ class Timeline:
 
     def rows(self, first: int, last: int) -> "Timeline":
         """Some places of it, first to before last, as a timeline of their own."""
-        own = slice(first, last)
+        part = slice(first, last)
         arrays = ("commands_TA", "feed_share_T", "turn_share_T", "line_T", "tool_T", "cut_T")
-        parts = {name: getattr(self, name)[own] for name in arrays}
+        parts = {name: getattr(self, name)[part] for name in arrays}
         return replace(self, **parts, whole=len(parts["line_T"]))
 
     def taken(self, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:

@@ -1,20 +1,31 @@
-"""A controller on the simulated machine: what a program took, what it cost, and where it passed a limit."""
+"""Controllers, plans and dithered policies tried on a simulated machine: what a program took, and what it passed.
+
+The recipe of a safe dither, here as on a shop floor: at the start of each stretch turn the feed knob to the intended
+override plus a normal number of 2 to 5 %, never beyond what the task allows, and downwards only where the last stretch
+used more than 90 % of a limit; write both the intended override and the dither down. Each run is a whole program.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from crossfeed.control.controllers import Controller, Moment
-from crossfeed.control.limits import highest_by_row
-from crossfeed.control.machine import MachineRow, MachineRun, Workpiece
-from crossfeed.control.task import Task
+from crossfeed.control.controllers import AsWritten, Controller, Moment, PlannedKnobs
+from crossfeed.control.decision import Decision, reachable
+from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece, drive_kilowatts
+from crossfeed.control.offpolicy import DecisionLog, LinearPolicy
+from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
-from crossfeed.machines.simulated.state import SimulationState
+from crossfeed.errors import ConfigError
+from crossfeed.progress import progress
 from crossfeed.schema import canonical
-from crossfeed.serving.measures import energies
 
+FEATURES = ("load", "before")  # load of the last stretch over its usual one, and the override of the last stretch
+PENALTY = 5.0  # s for each second above a limit
 IDLE = 40  # rows before a program, so that a model has a history
+_WORTHLESS = 1e-2  # s that a stretch saves below which leaving it alone was right
 _LONGEST = 4.0  # times the program as written, after which a controller is given up
 
 
@@ -53,7 +64,7 @@ class TrialStart:
 
     sensors_RC: np.ndarray
     commands_RA: np.ndarray
-    state: SimulationState
+    state: MachineState
 
 
 def idle_start(piece: Workpiece, seed: int = 0) -> TrialStart:
@@ -104,9 +115,7 @@ def account(
 
 def _energy_of_drives(rows: Sequence[MachineRow]) -> np.ndarray:
     """Wh of every row (R,)."""
-    powers = [channel.name for channel in canonical().sensors if channel.quantity == "power"]
-    drawn_R1C = np.array([row.truth[None] * row.seconds for row in rows])
-    return energies(drawn_R1C, canonical(), powers, 1.0)
+    return np.array([1000.0 * drive_kilowatts(row.truth) * row.seconds / 3600.0 for row in rows])
 
 
 def cost_by_place(run: Trial, timeline: Timeline, task: Task) -> np.ndarray:
@@ -135,3 +144,89 @@ def passed_by_place(run: Trial, timeline: Timeline, task: Task) -> np.ndarray:
             part = slice(int(begun), max(int(begun) + 1, int(np.ceil(ended))))
             passed_T[part] |= row.truth[column] > highest_T[part]
     return np.asarray(passed_T & timeline.cutting)
+
+
+def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: int = 0) -> dict[str, Any]:
+    """Time, energy and passed limits as written and as planned, and how many stretches were decided rightly.
+
+    Acting was right where it saved something and passed no limit; leaving alone was right where going as fast as
+    allowed would have saved nothing or passed a limit.
+    """
+    piece = Workpiece.on(machine, program)
+    timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
+    past, ones = idle_start(piece, seed), np.ones(len(timeline))
+    feed_T, spindle_T = (_fitted(knob_T, len(timeline)) for knob_T in (decision.feed_T, decision.spindle_T))
+    free_T = timeline.free(task)
+    fast_T, _ = reachable(timeline, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
+    controllers: list[Controller] = [
+        AsWritten(),
+        PlannedKnobs("planned", feed_T, spindle_T),
+        PlannedKnobs("fastest", fast_T, ones),
+    ]
+    runs = [trial(piece, timeline, task, each, past) for each in controllers]
+    written, planned, fastest = (cost_by_place(run, timeline, task) for run in runs)
+    passed_before, passed_after, passed_fast = (passed_by_place(run, timeline, task) for run in runs)
+    counts = {"acted": 0, "acted_rightly": 0, "left_alone": 0, "left_rightly": 0}
+    for choice in decision.choices:
+        places = slice(choice.first, min(choice.last + 1, len(timeline)))
+        if choice.verdict == "as written":
+            worthless = not free_T[places].any() or float(written[places].sum() - fastest[places].sum()) < _WORTHLESS
+            counts["left_alone"] += 1
+            counts["left_rightly"] += bool(worthless or passed_fast[places].any())
+        else:
+            saved = float(written[places].sum() - planned[places].sum())
+            kept = passed_after[places].sum() <= passed_before[places].sum()
+            counts["acted"] += 1
+            counts["acted_rightly"] += bool(kept and (saved > 0.0 or choice.verdict == "slower"))
+    totals = {
+        name: {"seconds": run.seconds, "energy": run.energy, "passed": run.passed, "cutting": run.cutting}
+        for name, run in zip(("as_written", "planned"), runs)
+    }
+    return {"machine": machine, **totals, "gain": runs[0].cost - runs[1].cost, **counts}
+
+
+def _fitted(knob_T: np.ndarray, length: int) -> np.ndarray:
+    """Motion limits of another machine make a program longer or shorter by a few places."""
+    return np.asarray(knob_T[np.minimum(np.arange(length), len(knob_T) - 1)])
+
+
+def collect(
+    piece: Workpiece, timeline: Timeline, task: Task, policy: LinearPolicy, runs: int,
+    stretch: int = 20, seed: int = 0, mirrored: bool = False,
+) -> DecisionLog:  # fmt: skip
+    """Run a program many times under a dithered policy; the same call with another policy is the truth about it.
+
+    `mirrored` runs come in pairs with opposite dither, whose mean is nearly free of it: for truths, not for logs.
+    """
+    if runs < 1 or stretch < 1:
+        raise ConfigError(f"{runs} runs in stretches of {stretch} places.", expected="at least one of each")
+    edges = [*range(stretch, len(timeline), stretch), len(timeline)]
+    shape = (runs, len(edges))
+    state, override, reward = np.zeros((*shape, len(FEATURES))), np.empty(shape), np.empty(shape)
+    with progress("Running the program with dither", total=runs) as bar:
+        for number in range(runs):
+            draw = np.random.default_rng([seed, number // 2 if mirrored else number])
+            side = -1.0 if mirrored and number % 2 else 1.0
+            run = MachineRun(piece, seed=int(draw.integers(2**31)))
+            load, before = 0.0, 1.0
+            for index, edge in enumerate(edges):
+                state[number, index] = load, before - 1.0
+                mean = float(policy.mean(state[number, index]))
+                wanted = mean + side * policy.spread * float(draw.standard_normal())
+                override[number, index] = before = float(np.clip(wanted, task.feed.min, task.feed.max))
+                seconds, truth = run.stretch(edge * timeline.period, before, 1.0)
+                reward[number, index], load = _earned(seconds, truth, timeline, task, edge)
+            bar.advance()
+    mean_NH = np.stack([policy.mean(state[:, index]) for index in range(len(edges))], 1)
+    return DecisionLog(FEATURES, state, override, reward, mean_NH, np.full(shape, policy.spread))
+
+
+def _earned(seconds: float, truth_RC: np.ndarray, timeline: Timeline, task: Task, edge: int) -> tuple[float, float]:
+    """The reward of a stretch, its time and energy counted against it, and its mean spindle torque in 10 N m."""
+    names = canonical().sensor_names
+    kilowatts = task.objective.base_load + float(drive_kilowatts(truth_RC).mean())
+    passed = 0
+    for sensor, highest_T in highest_by_row(task.limits_of(canonical()), timeline.tool_T).items():
+        passed += int((truth_RC[:, names.index(sensor)] > highest_T[edge - 1]).sum())
+    cost = task.time_price * seconds + task.energy_price * kilowatts * seconds / 3600.0 + PENALTY * passed
+    return -cost, float(truth_RC[:, names.index("spindle_torque")].mean()) / 10.0

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from crossfeed.demo.selection import LOCK, STUDY
 from crossfeed.errors import ConfigError
-from crossfeed.live.simulated.feed import SimulatedFeed
-from crossfeed.live.simulated.serve import make_server, serve
+from crossfeed.live.simulated.serve import SimulatedFeed, make_server, serve
 from crossfeed.programs.bundled import program_path
 from crossfeed.progress import console
+from crossfeed.studio.service import LiveSetup, make_service, start
 from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.start import LiveSetup, make_service, start
 
 MACHINE, PROGRAM = "spinner_630", "bundled:face_pocket"
 

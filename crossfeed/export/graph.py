@@ -55,20 +55,22 @@ class ExportedNetwork(nn.Module):
         return cast(Mixture, Mixture.stack(parts)).pooled() if len(parts) > 1 else parts[0]
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, plan_BTA: Tensor) -> dict[str, Tensor]:
-        said = self.distribution(x_BKC, m_BKC, a_BKA, plan_BTA)
-        outputs = {"mean": said.mean, **tensors_of(said)}
+        distribution = self.distribution(x_BKC, m_BKC, a_BKA, plan_BTA)
+        outputs = {"mean": distribution.mean, **tensors_of(distribution)}
         if len(self.level_Q):
-            outputs["quantiles"] = self._quantiles(said)
+            outputs["quantiles"] = self._quantiles(distribution)
         return outputs
 
-    def _quantiles(self, said: Distribution) -> Tensor:
+    def _quantiles(self, distribution: Distribution) -> Tensor:
         """All levels along a last axis, found by halving a bracket a fixed number of times."""
-        if isinstance(said, Gaussian):
-            return said.mean.unsqueeze(-1) + said.scale.unsqueeze(-1) * self.normal_Q
-        assert isinstance(said, Mixture)
-        weight, mean, scale = (part.unsqueeze(-2) for part in (said.weight_M, said.mean_M, floored(said.scale_M)))
-        own = mean + scale * self.normal_Q.unsqueeze(-1)
-        low, high = own.amin(-1), own.amax(-1)
+        if isinstance(distribution, Gaussian):
+            return distribution.mean.unsqueeze(-1) + distribution.scale.unsqueeze(-1) * self.normal_Q
+        assert isinstance(distribution, Mixture)
+        weight, mean, scale = (
+            part.unsqueeze(-2) for part in (distribution.weight_M, distribution.mean_M, floored(distribution.scale_M))
+        )
+        gaussian = mean + scale * self.normal_Q.unsqueeze(-1)
+        low, high = gaussian.amin(-1), gaussian.amax(-1)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
             z = (middle.unsqueeze(-1) - mean) / scale
@@ -110,10 +112,10 @@ def to_onnx(network: ExportedNetwork) -> Any:
         need(package, "Exporting", "export")
     windows = random_windows(network.model, TRACED_BATCH, seed=0)
     with torch.no_grad():
-        said = network.distribution(*windows)
-    if not isinstance(said, FAMILIES):
+        distribution = network.distribution(*windows)
+    if not isinstance(distribution, FAMILIES):
         raise ConfigError(
-            f"A forecast of the family {type(said).__name__} cannot be exported.",
+            f"A forecast of the family {type(distribution).__name__} cannot be exported.",
             expected="a Gaussian head (likelihood nll or beta_nll) or a mixture",
             remedy="Use this model with crossfeed itself.",
         )
@@ -139,7 +141,7 @@ def to_onnx(network: ExportedNetwork) -> Any:
 
 
 def _bare(model: Any) -> Any:
-    """Without the exporter's remarks: where in whose source each operation stood is nobody's business."""
+    """Without the exporter's remarks, which hold paths of the machine that exported."""
     for part in (model, model.graph, *model.functions):
         part.doc_string = ""
         del part.metadata_props[:]

@@ -9,8 +9,8 @@ import numpy as np
 from crossfeed.front.fitted_model import FittedModel, as_model
 from crossfeed.front.inputs import history_of
 from crossfeed.programs.limits import MotionLimits
-from crossfeed.serving.measures import read_limits
-from crossfeed.serving.plan_program import Overrides
+from crossfeed.serving.measures import highest_by_sensor, read_limits
+from crossfeed.serving.plan import Overrides
 from crossfeed.serving.what_if import WhatIf
 from crossfeed.serving.what_if import what_if as roll_forward
 
@@ -59,7 +59,7 @@ def what_if(
         isinstance(plans, Mapping) and all(np.ndim(plan) == 1 for plan in plans.values())
     ):
         plans = [plans]
-    asked = dict(limits) if isinstance(limits, Mapping) else read_limits(limits, fitted.schema)
+    asked = dict(limits) if isinstance(limits, Mapping) else highest_by_sensor(read_limits(limits, fitted.schema))
     return roll_forward(
         fitted.opened, moment, plans, seconds=seconds,
         samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,

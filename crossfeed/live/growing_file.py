@@ -128,15 +128,15 @@ class _FilePart:
         if len(lines) < dialect.skip + 2:
             return False
         self._head = b"".join(lines[: dialect.skip + 1])
-        told = {"separator": dialect.separator, "decimal": "," if dialect.decimal_comma else "."}
-        self.log_format = log_format_of(self._mapping.model_copy(update=told))
+        written = {"separator": dialect.separator, "decimal": "," if dialect.decimal_comma else "."}
+        self.log_format = log_format_of(self._mapping.model_copy(update=written))
         self.offset = max(self.offset, len(self._head))
         return True
 
     def _lines(self) -> bytes:
         self._file.seek(self.offset)
-        found = self._file.read(_CHUNK)
-        whole: bytes = found[: found.rfind(b"\n") + 1]
+        chunk = self._file.read(_CHUNK)
+        whole: bytes = chunk[: chunk.rfind(b"\n") + 1]
         self.offset += len(whole)
         return whole
 

@@ -1,6 +1,7 @@
 """Learning beside the machine, on request: the code of `adaptation/`, a journal, and a guard that can take it all back.
 
-K context rows, H horizons, T longest horizon, C sensors, A commands.
+Intervals follow the machine meanwhile: their widths grow and shrink with the errors so far. K context rows, H horizons,
+T longest horizon, C sensors, A commands, L levels.
 """
 
 import json
@@ -8,7 +9,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,21 +21,65 @@ from crossfeed.adaptation.learning import observed_errors, update
 from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.parameters import Prepared, finish, prepare
 from crossfeed.configuration import parse
+from crossfeed.distribution import Distribution, Quantiles
 from crossfeed.errors import ForecastError, StorageError
+from crossfeed.evaluation.conformal import ForecastTrace, adaptive_widths, centre_and_spread
+from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
 from crossfeed.grid import plural
 from crossfeed.json_file import plain
-from crossfeed.live.row import Row
+from crossfeed.live.snapshot import Row
+from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
+_TRACKED = 300  # forecasts whose errors are looked at
 JOURNAL, LEARNED = "journal.jsonl", "learned.safetensors"
 _GUARDED = 64  # windows over which the learned and the locked model are compared
 _FEWEST = 24
 _WORSE = 1.02
 _KEPT = 2000
 _AT_ONCE = 32  # windows taken in after one row; older ones are left out when rows come faster than they are learned
+
+
+class TrackedIntervals:
+    """Intervals whose widths follow the errors found so far, so that in the long run they hold what they promise."""
+
+    def __init__(self, horizons: Sequence[int], period: float) -> None:
+        self._horizons, self._period = tuple(horizons), period
+        self._made: deque[tuple[int, np.ndarray, np.ndarray]] = deque(maxlen=_TRACKED)
+
+    def widen(self, row: Row, forecast: Forecast, rows: Sequence[Row]) -> Forecast:
+        """The forecast with tracked widths, which use only rows that have come."""
+        centre, spread = (part.numpy() for part in centre_and_spread(forecast.distribution))
+        self._made.append((round(row.time / self._period), centre, spread))
+        stream = self._trace(forecast.sensors, rows)
+        width_LHC = adaptive_widths(stream, self._horizons)[-1]
+        return replace(forecast, distribution=_widened(forecast.distribution, width_LHC))
+
+    def _trace(self, names: Sequence[str], rows: Sequence[Row]) -> ForecastTrace:
+        by_number = {round(row.time / self._period): row for row in rows}
+        clock = np.array([number for number, _, _ in self._made])
+        x = np.full((len(clock), len(self._horizons), len(names)), np.nan)
+        for index, number in enumerate(clock.tolist()):
+            for position, horizon in enumerate(self._horizons):
+                if (row := by_number.get(number + horizon)) is not None:
+                    x[index, position] = row.floats(names)
+        centre, spread = (np.stack([made[part] for made in self._made]) for part in (1, 2))
+        return ForecastTrace(clock, centre, spread, x, np.isfinite(x))
+
+
+def _widened(distribution: Distribution, width_LHC: np.ndarray) -> Quantiles:
+    """The same median and mean with intervals of `width` predicted standard deviations to either side."""
+    centre, spread = centre_and_spread(distribution)
+    # Higher levels must not lie inside lower ones, whatever the widths were tracked to.
+    widths = torch.from_numpy(np.maximum.accumulate(width_LHC, axis=0))
+    pairs = list(zip(sorted(LEVELS), widths, strict=True))
+    below = [(0.5 - level / 2.0, centre - width * spread) for level, width in reversed(pairs)]
+    above = [(0.5 + level / 2.0, centre + width * spread) for level, width in pairs]
+    levels, values = zip(*below, (0.5, centre), *above, strict=True)
+    return Quantiles(levels, torch.stack(values, -1), distribution.plain().mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +157,10 @@ class LiveLearner:
             return
         together = _joined(batches)
         with torch.no_grad():
-            said, locked = self._prepared.forecaster.predict(together), self._locked.predict(together)
+            learned, locked = self._prepared.forecaster.predict(together), self._locked.predict(together)
         present, target = together.future_m_BHC, together.future_x_BHC
-        learned_crps, locked_crps = said.crps(target), locked.crps(target)
-        ahead = observed_errors(said, together)
+        learned_crps, locked_crps = learned.crps(target), locked.crps(target)
+        ahead = observed_errors(learned, together)
         for number, batch in enumerate(batches):
             self._windows.append(_Window(batch, ahead[number]))
             seen = present[number]
@@ -142,8 +187,8 @@ class LiveLearner:
         return WindowBatch(**dict(zip(WindowBatch.__slots__, tensors, strict=True)))
 
     def _learn(self) -> None:
-        config, known = self._config, list(self._windows)
-        recent, older = known[-config.recent :], known[: -config.recent]
+        config, windows = self._config, list(self._windows)
+        recent, older = windows[-config.recent :], windows[: -config.recent]
         for _ in range(config.steps):
             drawn = torch.randperm(len(older), generator=self._generator)[: config.replay].tolist()
             chosen = [*recent, *(older[index] for index in drawn)]
@@ -153,7 +198,7 @@ class LiveLearner:
         self.updates += config.steps
         self._since_return += config.steps
         self._new = 0
-        self._write("update", {"updates": self.updates, "windows": len(known), "crps_ratio": self.ratio})
+        self._write("update", {"updates": self.updates, "windows": len(windows), "crps_ratio": self.ratio})
 
     @property
     def ratio(self) -> float | None:
@@ -174,7 +219,9 @@ class LiveLearner:
         self.returns += 1
         self._write("guard", {"crps_ratio": self.ratio, "what": reason})
         self._guarded.clear()
-        self._windows = deque((one for one in self._windows if bool(one.ahead_HC.isfinite().all())), maxlen=_KEPT)
+        self._windows = deque(
+            (window for window in self._windows if bool(window.ahead_HC.isfinite().all())), maxlen=_KEPT
+        )
         self._begin()
 
     def close(self) -> None:

@@ -2,29 +2,24 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.clock import SourceClock
-from crossfeed.live.machine_forecaster import MachineForecaster
+from crossfeed.live.machine_forecaster import MachineForecaster, SharedForecasts
 from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.promises import PromisedForecast
-from crossfeed.live.queue import BoundedQueue, listening
-from crossfeed.live.reconnect import backoff
-from crossfeed.live.shared_forecasts import SharedForecasts
-from crossfeed.live.snapshot import Counters, Light, PlanUsed, RecentRows, Snapshot, worst
-from crossfeed.live.source import Arrival, LiveSource
-from crossfeed.live.trust import Trust
+from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
+from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
+from crossfeed.live.trust import PromisedForecast, PromiseRecord, Trust
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.programs.limits import MotionLimits
 
 if TYPE_CHECKING:
-    from crossfeed.live.arrival_reader import ArrivalReader
     from crossfeed.live.learning import LiveLearner
+    from crossfeed.live.row_maker import ArrivalReader
 
 _TICK_S = 0.25  # ages and lights move at least so often
 _FORECAST_S = 0.5  # a forecast is made at least so often, however far behind we are
@@ -32,7 +27,7 @@ _SHOWN_ROWS = 300
 
 
 class Monitor:
-    """Reads a source, keeps the newest rows, forecasts after each of them and tells whoever listens."""
+    """Reads a source, keeps the newest rows, forecasts after each of them and tells its listeners."""
 
     def __init__(
         self,
@@ -87,8 +82,8 @@ class Monitor:
             await asyncio.sleep(next(waits))
 
     async def _work(self) -> None:
-        # Imported while nobody waits for a page: this brings polars along.
-        from crossfeed.live.arrival_reader import ArrivalReader
+        # Imported late: this brings polars along, which a first page need not wait for.
+        from crossfeed.live.row_maker import ArrivalReader
 
         log_format = await self._open()
         self.model.check_rows(log_format.period, f"The source {self.source.title}")
@@ -146,6 +141,11 @@ class Monitor:
             reader.reread = True
 
     @property
+    def promise_records(self) -> Mapping[str, PromiseRecord]:
+        """How the latest forecasts of each sensor were kept."""
+        return self._trust.promises.records
+
+    @property
     def forecast_age(self) -> float | None:
         """Seconds since the end of the row from which the present forecast starts."""
         return None if self._promised is None else self._clock.age(self._promised.row.time)
@@ -170,7 +170,7 @@ class Monitor:
             commands=schema.command_names,
             units={channel.name: channel.unit for channel in schema.channels},
             recent=RecentRows.of(list(rows) if rows is not None else [], schema),
-            plan=promised.plan if promised else PlanUsed("none", "there is no forecast yet"),
+            plan=promised.plan if promised else LivePlannedCommands("none", "there is no forecast yet"),
             horizons=tuple(model.horizons),
             forecast=promised.intervals() if promised else {},
             lights=lights,

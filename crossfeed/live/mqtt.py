@@ -18,9 +18,8 @@ from crossfeed.errors import LogError
 from crossfeed.extras import need
 from crossfeed.live.mapping import LiveMapping
 from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
-from crossfeed.live.reconnect import reconnecting, silence
-from crossfeed.live.security import Credentials
-from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample
+from crossfeed.live.open_source import Credentials
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, reconnecting, silence
 from crossfeed.live.sparkplug import decode
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
@@ -65,22 +64,22 @@ class MqttSource(LiveSource):
         return self._mapping.log_format(self.title)
 
     async def propose(self, seconds: float = _DISCOVERY_S) -> MappingProposal:
-        """What is told within a few seconds, and what it may mean."""
-        found: dict[str, FoundNode] = {}
+        """What is published within a few seconds, and what it may mean."""
+        nodes: dict[str, FoundNode] = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 async for topic, content in self._messages():
                     for native, value, _, _ in self._values(topic, content):
                         path = tuple(native.replace("#", "/").split("/"))
-                        found[native] = FoundNode(native, path, None, isinstance(value, int | float))
-        if not found:
+                        nodes[native] = FoundNode(native, path, None, isinstance(value, int | float))
+        if not nodes:
             raise LogError(
                 f"Nothing was told under '{self._filter}' within {seconds:g} s.",
                 expected="JSON or Sparkplug B messages",
                 remedy="Check the topic in the address: mqtt://HOST:1883/TOPIC.",
             )
-        machine = next(iter(found)).split("/")[0].split("#")[0] or "machine"
-        return propose_mapping(machine, found.values())
+        machine = next(iter(nodes)).split("/")[0].split("#")[0] or "machine"
+        return propose_mapping(machine, nodes.values())
 
     async def _messages(self) -> AsyncIterator[tuple[str, bytes]]:
         aiomqtt = need("aiomqtt", "MQTT", "live")
@@ -112,7 +111,7 @@ class MqttSource(LiveSource):
                 yield Notice("degraded", f"{topic.rpartition('/')[2]} says that it is dead")
             return
         try:
-            told = list(self._values(topic, content))
+            values = list(self._values(topic, content))
         except LogError as error:
             yield Notice("degraded", error.found)
             return
@@ -120,7 +119,7 @@ class MqttSource(LiveSource):
         if missing and self._newest:
             self._lost_at = self._lost_at or self._newest
             yield Notice("degraded", f"{missing} messages of {_node(topic)} are missing")
-        for native, value, stamp, historical in told:
+        for native, value, stamp, historical in values:
             name = self._names.get(native)
             if name is None:
                 continue
@@ -135,8 +134,8 @@ class MqttSource(LiveSource):
                 yield Sample(name, str(value or ""), stamp)
             else:
                 yield Sample(name, float(value) if isinstance(value, int | float) else None, stamp)
-        if told:
-            yield Sample(ALIVE, 1.0, max(stamp for _, _, stamp, _ in told))
+        if values:
+            yield Sample(ALIVE, 1.0, max(stamp for _, _, stamp, _ in values))
 
     def _end_of_gap(self, stamp: int) -> Iterator[Arrival]:
         since = [begin for begin in (self._dead_since, self._lost_at) if begin]
@@ -159,7 +158,7 @@ class MqttSource(LiveSource):
         node, owner = _node(topic), topic.replace(f"/{message_type}/", "/")
         if message_type in ("NBIRTH", "DBIRTH"):
             self._aliases[owner] = {
-                one.alias: one.name for one in payload.metrics if one.alias is not None and one.name
+                birth.alias: birth.name for birth in payload.metrics if birth.alias is not None and birth.name
             }
         self._count_missing(node, message_type, payload.sequence)
         names = self._aliases.get(owner, {})
@@ -191,15 +190,15 @@ def _message_type(topic: str) -> str:
 def _json(topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
     """Every value of a JSON message, nested keys joined with dots; a bare value is called by its topic."""
     try:
-        told = json.loads(content)
+        message = json.loads(content)
     except ValueError as error:
         raise LogError(f"A message on {topic} is no JSON.", expected="an object or a number") from error
-    if not isinstance(told, dict):
-        yield topic, told, round(now() * MICROSECONDS), False
+    if not isinstance(message, dict):
+        yield topic, message, round(now() * MICROSECONDS), False
         return
-    clock = next((name for name in _TIMES if name in told), None)
-    stamp = _stamp(told[clock]) if clock else round(now() * MICROSECONDS)
-    for name, value in _flat(told, ""):
+    clock = next((name for name in _TIMES if name in message), None)
+    stamp = _stamp(message[clock]) if clock else round(now() * MICROSECONDS)
+    for name, value in _flat(message, ""):
         if name != clock:
             yield f"{topic}#{name}", value, stamp, False
 
@@ -212,12 +211,12 @@ def _flat(content: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", value
 
 
-def _stamp(told: Any) -> int:
+def _stamp(moment: Any) -> int:
     """A time as ISO text, or as a number of seconds, milliseconds or microseconds, told apart by its size."""
     try:
-        if isinstance(told, str):
-            return round(datetime.fromisoformat(told).timestamp() * MICROSECONDS)
-        factor = 1 if told > 1e14 else 1000 if told > 1e11 else MICROSECONDS
-        return round(float(told) * factor)
+        if isinstance(moment, str):
+            return round(datetime.fromisoformat(moment).timestamp() * MICROSECONDS)
+        factor = 1 if moment > 1e14 else 1000 if moment > 1e11 else MICROSECONDS
+        return round(float(moment) * factor)
     except (TypeError, ValueError) as error:
-        raise LogError(f"'{told}' is no time.", expected="ISO 8601, or seconds or milliseconds since 1970") from error
+        raise LogError(f"'{moment}' is no time.", expected="ISO 8601, or seconds or milliseconds since 1970") from error

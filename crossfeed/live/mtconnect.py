@@ -12,8 +12,18 @@ from typing import Any, TypeVar
 from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.http_stream import get
-from crossfeed.live.reconnect import reconnecting
-from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
+from crossfeed.live.source import (
+    ALIVE,
+    LINE,
+    OVERRIDES,
+    Arrival,
+    LiveSource,
+    Mark,
+    Notice,
+    Sample,
+    live_segmentation,
+    reconnecting,
+)
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.mtconnect import LOG_FORMAT
 from crossfeed.machines.mtconnect_channels import propose
@@ -60,11 +70,13 @@ class MtconnectSource(LiveSource):
             machine, (schema, columns) = self._mapping.machine, self._mapping.channels(items, proposal, where)
         else:
             machine, columns, schema = device.lower(), proposal.columns(where), proposal.schema(device)
-            known = canonical()
+            canonical_schema = canonical()
             named = {column.channel for column in columns}
-            if {*known.command_names} <= named and named & {*known.sensor_names}:
-                schema = known
-                columns = tuple(column for column in columns if column.channel in {c.name for c in known.channels})
+            if {*canonical_schema.command_names} <= named and named & {*canonical_schema.sensor_names}:
+                schema = canonical_schema
+                columns = tuple(
+                    column for column in columns if column.channel in {c.name for c in canonical_schema.channels}
+                )
         by_name = {item.name: item for item in items.values()}
         for column in columns:
             if column.constant is None:
@@ -72,9 +84,9 @@ class MtconnectSource(LiveSource):
         for item in items.values():
             if item.type in ("LINE", "LINE_NUMBER"):
                 self._names.setdefault(_key(item), LINE)
-        for one in proposal.channels:
-            if one.name in OVERRIDES:
-                self._names.setdefault(_key(one.item), OVERRIDES[one.name])
+        for proposed in proposal.channels:
+            if proposed.name in OVERRIDES:
+                self._names.setdefault(_key(proposed.item), OVERRIDES[proposed.name])
         if proposal.program is not None:
             self._names[_key(by_name[proposal.program])] = PROGRAM
         return replace(

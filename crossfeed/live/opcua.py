@@ -1,6 +1,7 @@
 """OPC UA: subscribe to mapped nodes, notice what was lost, come back when the server does. Read only."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -10,16 +11,15 @@ from typing import Any
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.extras import need
 from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.mapping_proposal import MappingProposal
-from crossfeed.live.opcua_discovery import discover
-from crossfeed.live.reconnect import reason, reconnecting, silence
-from crossfeed.live.security import Credentials, Security, secure
-from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value
+from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
+from crossfeed.live.open_source import Credentials, Security, secure
+from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value, reason, reconnecting, silence
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
 _QUEUE = 200  # values a server keeps of each node between two publications
 _OVERFLOW = 0x0480  # bits of a status code: the server's queue was full, and values before this one are lost
+_DEEPEST, _MOST_NODES, _LONGEST_S = 10, 5000, 60.0
 
 
 class OpcUaSource(LiveSource):
@@ -62,7 +62,7 @@ class OpcUaSource(LiveSource):
 
     async def close(self) -> None:
         if self._client is not None:
-            with suppress(Exception):
+            with suppress(*_connection_errors()):
                 await self._client.disconnect()
 
     async def propose(self) -> MappingProposal:
@@ -96,8 +96,7 @@ class OpcUaSource(LiveSource):
         return client
 
     def arrivals(self) -> AsyncIterator[Arrival]:
-        # Whatever broke, the answer is the same: connect again.
-        return reconnecting(self._connection, (Exception,), "the server is back")
+        return reconnecting(self._connection, _connection_errors(), "the server is back")
 
     async def _connection(self) -> AsyncIterator[Arrival]:
         """What the server tells, until it no longer answers."""
@@ -122,14 +121,20 @@ class OpcUaSource(LiveSource):
                     yield arrival
         finally:
             self._client = None
-            with suppress(Exception):
+            with suppress(*_connection_errors()):
                 await client.disconnect()
 
     async def _subscribe(self, client: Any) -> None:
         assert self._mapping is not None
         ua = need("asyncua", "OPC UA", "live").ua
         names = self._mapping.names()
-        self._names = {ua.NodeId.from_string(native): name for native, name in names.items()}
+        try:
+            self._names = {ua.NodeId.from_string(native): name for native, name in names.items()}
+        except ua.UaError as error:
+            raise ConfigError(
+                f"The mapping names a node that OPC UA cannot: {reason(error)}.",
+                expected="node ids such as ns=2;s=Spindle.Power",
+            ) from error
         self._awaited, self._waiting = set(names.values()), []
         subscription = await client.create_subscription(self._mapping.publishing_ms, self)
         nodes = [client.get_node(native) for native in names]
@@ -171,7 +176,7 @@ class OpcUaSource(LiveSource):
             self._settle()
 
     def _settle(self) -> None:
-        """Every node has told where it stands, or a second has passed: what was told first is in force from now on."""
+        """Every node has sent its value, or a second has passed: the first values are in force from now on."""
         if self._awaited is None or not self._waiting:
             return
         waiting, self._waiting, self._awaited = self._waiting, [], None
@@ -193,14 +198,14 @@ class OpcUaSource(LiveSource):
             seconds = (stamp - begin) / MICROSECONDS
             self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
         self._last_stamps[name] = stamp
-        told: Value = float(value) if good and isinstance(value, int | float) else None
+        reading: Value = float(value) if good and isinstance(value, int | float) else None
         if name == PROGRAM:
-            told = str(value or "")
+            reading = str(value or "")
         if good:
             self._degraded.discard(name)
         else:
             self._degrade(name, f"{name} has no good value: {data.StatusCode.name}")
-        self._put(Sample(name, told, stamp))
+        self._put(Sample(name, reading, stamp))
 
     def _degrade(self, name: str, text: str) -> None:
         """Say once that a channel cannot be had, until it is good again."""
@@ -212,6 +217,11 @@ class OpcUaSource(LiveSource):
         self._arrivals.put_nowait(arrival)
 
 
+def _connection_errors() -> tuple[type[Exception], ...]:
+    """What a lost or refused connection raises: the network (time running out included), asyncua, ourselves."""
+    return (OSError, LogError, need("asyncua", "OPC UA", "live").ua.UaError)
+
+
 def _stamp_of(data: Any) -> int:
     return _stamp(data.SourceTimestamp or data.ServerTimestamp)
 
@@ -220,3 +230,40 @@ def _stamp(moment: datetime) -> int:
     """Microseconds since 1970 of a time that OPC UA gives in UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return round(aware.timestamp() * MICROSECONDS)
+
+
+async def discover(client: Any) -> MappingProposal:
+    """Walk through the objects of a server and propose channels for its variables."""
+    ua = need("asyncua", "OPC UA", "live").ua
+    nodes: list[FoundNode] = []
+    machine = ""
+    children = await client.nodes.objects.get_children()
+    stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
+    begin = time.monotonic()
+    while stack and len(nodes) < _MOST_NODES and time.monotonic() - begin < _LONGEST_S:
+        node, path, depth = stack.pop()
+        if node.nodeid.NamespaceIndex == 0 and node.nodeid.Identifier in (
+            ua.ObjectIds.Server, ua.ObjectIds.Aliases, ua.ObjectIds.Locations, ua.ObjectIds.Quantities,
+        ):  # fmt: skip
+            continue
+        name = (await node.read_browse_name()).Name
+        node_class = await node.read_node_class()
+        if node_class == ua.NodeClass.Variable:
+            nodes.append(await _variable(node, (*path, name), ua))
+        elif depth < _DEEPEST:
+            if name not in ("Machines", "DeviceSet") and not machine:
+                machine = name
+            stack += [(child, (*path, name), depth + 1) for child in reversed(await node.get_children())]
+    return propose_mapping(machine or "machine", nodes)
+
+
+async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
+    unit = None
+    for child in await node.get_properties():
+        if (await child.read_browse_name()).Name == "EngineeringUnits":
+            information = await child.read_value()
+            unit = information.DisplayName.Text if information is not None else None
+    # By its type, not by its value: a sensor that has failed just now still is one.
+    variant = await node.read_data_type_as_variant_type()
+    numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
+    return FoundNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.snapshot import PlanUsed
+from crossfeed.live.snapshot import LivePlannedCommands
 from crossfeed.live.source import LINE, OVERRIDES, Value
 from crossfeed.machines.declaration import PROGRAM
 from crossfeed.programs.limits import MotionLimits
@@ -38,20 +38,22 @@ class ProgramFollower:
     _seen: tuple[str, int] = ("", -1)
     _since: float = 0.0
 
-    def plan(self, states: Mapping[str, Value], now: float, last: Mapping[str, float | None], steps: int) -> PlanUsed:
+    def plan(
+        self, states: Mapping[str, Value], now: float, last: Mapping[str, float | None], steps: int
+    ) -> LivePlannedCommands:
         """The commands of the next rows: those of the program where it can be followed, else the last one held."""
         try:
             return self._program_plan(states, now, steps)
         except _NotFollowedError as reason:
             commands = {name: (float(last[name] or 0.0),) * steps for name in self.schema.command_names}
-            return PlanUsed("held", f"the last command is held: {reason}", commands)
+            return LivePlannedCommands("held", f"the last command is held: {reason}", commands)
 
     @property
     def _width(self) -> int:
         """Bins of a planned program in one row."""
         return math.ceil(self.period * _FINE_HZ - 1e-9)
 
-    def _program_plan(self, states: Mapping[str, Value], now: float, steps: int) -> PlanUsed:
+    def _program_plan(self, states: Mapping[str, Value], now: float, steps: int) -> LivePlannedCommands:
         program, line = states.get(PROGRAM), states.get(LINE)
         if self.folder is None:
             raise _NotFollowedError("no folder with NC programs was given (--programs)")
@@ -75,7 +77,7 @@ class ProgramFollower:
         feed, rapid, spindle = overrides
         knobs = f"feed {feed:g} %, rapid {rapid:g} %, spindle {spindle:g} %"
         sentence = f"the running program {path.name} from line {number} on, at {knobs}"
-        return PlanUsed("program", sentence, commands, following)
+        return LivePlannedCommands("program", sentence, commands, following)
 
     def _commands_ahead(
         self, trace: CommandTrace, name: str, line: int, now: float, steps: int
@@ -111,8 +113,8 @@ def _find(folder: Path, program: str) -> Path | None:
 
 
 def _rounded(value: Value) -> float:
-    known = float(value) if isinstance(value, float) and np.isfinite(value) else 100.0
-    return max(_STEP, round(known / _STEP) * _STEP)
+    percent = float(value) if isinstance(value, float) and np.isfinite(value) else 100.0
+    return max(_STEP, round(percent / _STEP) * _STEP)
 
 
 @lru_cache(maxsize=32)

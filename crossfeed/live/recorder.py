@@ -1,19 +1,34 @@
-"""The recorder: what arrives goes to the disk once a second, late samples up to two seconds late included."""
+"""The recorder: what arrives goes to the disk once a second, and what was recorded becomes a canonical table.
+
+Samples up to two seconds late are kept. The table is cut and resampled as the logs of a machine are.
+"""
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from crossfeed.errors import LogError
-from crossfeed.live.clock import SourceClock
-from crossfeed.live.queue import BoundedQueue, listening
-from crossfeed.live.row_maker import LATEST_S
-from crossfeed.live.source import Arrival, LiveSource, Mark, Notice, Sample
-from crossfeed.live.spool import HEADER, SpoolRecord, SpoolWriter, last_position
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.ingest.table import Table
+from crossfeed.live.row_maker import LATEST_S, gap_samples, to_frame
+from crossfeed.live.source import RUN, Arrival, BoundedQueue, LiveSource, Mark, Notice, Sample, SourceClock, listening
+from crossfeed.live.spool import (
+    ENDING,
+    HEADER,
+    Damage,
+    SpoolRecord,
+    SpoolWriter,
+    last_position,
+    read_spool,
+    spooled_format,
+)
 from crossfeed.locks import HeldElsewhereError, locked
-from crossfeed.machines.declaration import MICROSECONDS, LogFormat
+from crossfeed.machines.declaration import MICROSECONDS, LogFormat, RawRun
 
 FLUSH_S, LOCK = 1.0, ".recording.lock"
 OnFlush = Callable[[dict[str, float]], None]
@@ -87,8 +102,8 @@ async def _record(source: LiveSource, folder: Path, speed: float, on_flush: OnFl
 
     def counts() -> dict[str, float]:
         names = ("samples", "late", "doubled", "gap", "reconnect", "restart", "degraded")
-        told: dict[str, float] = {name: recorder.counts[name] for name in names}
-        return told | {"dropped": queue.dropped, "skew": round(clock.skew, 3)}
+        totals: dict[str, float] = {name: recorder.counts[name] for name in names}
+        return totals | {"dropped": queue.dropped, "skew": round(clock.skew, 3)}
 
     flushed = time.monotonic()
     async with listening(source, put) as heard:
@@ -106,3 +121,64 @@ async def _record(source: LiveSource, folder: Path, speed: float, on_flush: OnFl
                     return counts()
         finally:
             recorder.close()
+
+
+@dataclass(slots=True)
+class _Content:
+    """Everything in a spool, each sample once."""
+
+    samples: list[Sample]
+    gaps: list[tuple[int, int]]
+    doubled: int
+    damage: Damage
+
+
+def spool_to_table(folder: Path, *, period: float | None = None, machine: str | None = None) -> Table:
+    """The table of everything that was recorded; gaps in the connection are absent, never filled."""
+    log_format, content = spooled_format(folder), _read(folder)
+    if not content.samples:
+        raise LogError(f"The spool {folder} holds no sample.", remedy="Record for longer, or check the source.")
+
+    def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:  # noqa: ARG001 (read once, above)
+        return _runs(log_format, content, folder)
+
+    table = ingest(replace(log_format, read=read), folder, period=period, machine=machine)
+    ticks = round(table.period * MICROSECONDS)
+    ends = np.round(table.time * MICROSECONDS).astype(np.int64)
+    masked = np.zeros(len(table), dtype=bool)
+    for begin, end in content.gaps:
+        masked |= (ends - ticks < end) & (begin < ends)
+    sensors = np.where(masked[:, None], np.nan, table.sensors)
+    facts = {"gaps": len(content.gaps), "rows_in_gaps": int(masked.sum()), "doubled_samples": content.doubled}
+    return replace(table, sensors=sensors, manifest=table.manifest | {"live": facts})
+
+
+def _read(folder: Path) -> _Content:
+    damage = Damage()
+    samples: dict[tuple[str, int], Sample] = {}
+    gaps: list[tuple[int, int]] = []
+    count = 0
+    for record in read_spool(folder, damage):
+        for sample in record.samples:
+            samples.setdefault((sample.channel, sample.time), sample)
+        count += len(record.samples)
+        gaps += [(notice.begin, notice.end) for notice in record.notices if notice.kind == "gap"]
+    return _Content(list(samples.values()), gaps, count - len(samples), damage)
+
+
+def _runs(log_format: LogFormat, content: _Content, folder: Path) -> Iterator[RawRun]:
+    samples = [*content.samples, *(sample for gap in content.gaps for sample in gap_samples(log_format, *gap))]
+    frame = to_frame(samples, log_format, extra=[RUN])
+    files = tuple(sorted(folder.glob(f"*{ENDING}")))
+    repairs = {}
+    if content.doubled:
+        repairs["samples told twice, kept once"] = content.doubled
+    if content.damage.cut_off:
+        repairs["ends of the spool that were cut off, left out"] = content.damage.cut_off
+    if content.damage.broken:
+        repairs["records of the spool with a wrong checksum, left out"] = content.damage.broken
+    for number, part in enumerate(frame.partition_by(RUN, maintain_order=True)):
+        first = number == 0
+        name = part[RUN][0]
+        rows = part.drop(RUN)
+        yield RawRun(name, rows, rows.height, files if first else (), repairs if first else {})

@@ -1,21 +1,80 @@
 """Rows while the samples still arrive: ingest's own segmentation and resampling, over the newest seconds.
 
 A row is given as soon as the source's clock has passed its end, and given again when a late sample (up to
-two seconds) changes it. A row that is older than that is final and equal to the one that ingest makes of the log.
+two seconds) changes it. A row that is older than that is final and equal to the one that ingest makes of the log. The
+reader keeps the newest rows in the model's channels, and counts what happened on the way.
 """
 
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+
+import polars as pl
 
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
 from crossfeed.ingest.segment import SESSION, Tally, segment
 from crossfeed.ingest.units import to_schema_units
-from crossfeed.live.frame import gap_samples, to_frame
-from crossfeed.live.row import Row
-from crossfeed.live.source import Sample, Value
-from crossfeed.machines.declaration import MICROSECONDS, LogFormat, RawRun
+from crossfeed.live.snapshot import Counters, MachineRows, Row
+from crossfeed.live.source import ALIVE, CONNECTED, LINE, OVERRIDES, TEXTS, Arrival, Notice, Sample, SourceClock, Value
+from crossfeed.machines.declaration import CLOCK, MICROSECONDS, PROGRAM, LogFormat, RawRun
+from crossfeed.schema import Schema
 
 LATEST_S = 2.0  # a sample that is later than this changes nothing any more
 _GAP_ROWS = 10  # rows without a sample that end a session where the kind states no gap
+_SHOWN_NOTICES = 20
+_FOLLOWED = (PROGRAM, LINE, *OVERRIDES.values())
+
+
+def to_frame(
+    samples: Iterable[Sample], log_format: LogFormat, held: Mapping[str, Value] | None = None, extra: Sequence[str] = ()
+) -> pl.DataFrame:
+    """Rows in time order; in a change-driven kind each has everything in force, beginning with `held`.
+
+    Of two values of a polled channel at the same time the first counts, as of two rows in ingest; where values hold
+    until they change, the last.
+    """
+    cut = log_format.segmentation
+    states = dict.fromkeys(f"@{name}" for name in (*cut.keep, *cut.boundaries))  # which its sessions follow
+    measured = (column.channel for column in log_format.columns if column.constant is None)
+    times: list[int] = []
+    columns: dict[str, list[Value]] = {name: [] for name in (*measured, PROGRAM, *states, *extra)}
+    state: dict[str, Value] = {CONNECTED: 1.0, **(held or {})}
+    for time, together in groupby(sorted(samples, key=attrgetter("time")), key=attrgetter("time")):
+        row: dict[str, Value] = {}
+        for sample in together:
+            if log_format.change_driven or sample.channel not in row:
+                row[sample.channel] = sample.value
+        row.pop(ALIVE, None)
+        if log_format.change_driven:
+            state |= row
+            row = state
+        times.append(time)
+        for name, values in columns.items():
+            values.append(row.get(name))
+    series = [pl.Series(name, values, dtype=_type_of(name, values, log_format)) for name, values in columns.items()]
+    frame = pl.DataFrame([pl.Series(CLOCK, times, dtype=pl.Int64), *series])
+    constants = [pl.lit(c.constant, pl.Float64).alias(c.channel) for c in log_format.columns if c.constant is not None]
+    return frame.with_columns(pl.col(PROGRAM).fill_null(""), *constants)
+
+
+def gap_samples(log_format: LogFormat, begin: int, end: int) -> list[Sample]:
+    """What a gap does where values hold until they change: no sensor is known from its begin on until told again."""
+    if not log_format.change_driven:
+        return []
+    ended = [Sample(column.channel, None, begin + 1) for column in log_format.columns if column.constant is None]
+    sensors = [sample for sample in ended if sample.channel in log_format.schema.sensor_names]
+    return [*sensors, Sample(CONNECTED, 0.0, begin + 1), Sample(CONNECTED, 1.0, end)]
+
+
+def _type_of(name: str, values: Sequence[Value], log_format: LogFormat) -> type[pl.DataType]:
+    if name in TEXTS:
+        return pl.String
+    wanted = log_format.segmentation.keep.get(name.removeprefix("@"))
+    text = isinstance(wanted, str) or any(isinstance(value, str) for value in values)
+    return pl.String if name.startswith("@") and text else pl.Float64
 
 
 class RowMaker:
@@ -126,3 +185,62 @@ class RowMaker:
         row = {sample.channel: sample for sample in old if sample.time == last}
         held = {name: Sample(name, value, last) for name, value in self._held.items()}
         return [*(held | {name: sample for name, sample in row.items() if sample.value is not None}).values()]
+
+
+class ArrivalReader:
+    """Takes arrivals in any order; `unread` rows have had no forecast yet, `reread` says that older ones changed."""
+
+    def __init__(self, log_format: LogFormat, schema: Schema, shown_rows: int, clock: SourceClock) -> None:
+        self.log_format, self.clock = log_format, clock
+        self.rows = MachineRows(log_format.schema, schema, shown_rows)
+        self.states: dict[str, Value] = {}
+        self.notices: deque[str] = deque(maxlen=_SHOWN_NOTICES)
+        self.unread, self.reread = 0, False
+        self._maker = RowMaker(log_format)
+        self._counts: Counter[str] = Counter()
+
+    def take(self, arrived: Sequence[Arrival]) -> bool:
+        """Take everything in; True when it brought new rows, or changed some."""
+        for arrival in arrived:
+            if isinstance(arrival, Sample):
+                self._sample(arrival)
+            elif isinstance(arrival, Notice):
+                self._notice(arrival)
+        fresh = self._maker.rows()
+        newest = self.rows.newest
+        self._counts["rows"] += sum(newest is None or row.time > newest.time for row in fresh)
+        self.reread |= self.rows.take(fresh)
+        self.unread += len(fresh)
+        return bool(fresh)
+
+    def _sample(self, sample: Sample) -> None:
+        self._counts["samples"] += 1
+        newest = self._maker.newest
+        if newest is None or sample.time > newest:
+            self.clock.observe(sample.time)
+        if sample.channel in _FOLLOWED and (newest is None or sample.time >= newest - MICROSECONDS):
+            self.states[sample.channel] = sample.value
+        if not self._maker.add(sample):
+            self._counts["late"] += 1
+
+    def _notice(self, notice: Notice) -> None:
+        self._counts[notice.kind] += 1
+        if notice.kind == "gap":
+            self._maker.mask(notice.begin, notice.end)
+        if notice.kind != "doubled":
+            self.notices.appendleft(f"{datetime.now(UTC):%H:%M:%S} {notice.text}")
+
+    def counters(self, dropped: int) -> Counters:
+        """What happened since the start; `dropped` samples never came here."""
+        counts = self._counts
+        return Counters(
+            samples=counts["samples"],
+            rows=counts["rows"],
+            gaps=counts["gap"],
+            late=counts["late"],
+            dropped=dropped,
+            doubled=counts["doubled"],
+            reconnects=counts["reconnect"],
+            restarts=counts["restart"],
+            skew=round(self.clock.skew, 3),
+        )

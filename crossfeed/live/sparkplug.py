@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from crossfeed.errors import LogError
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_INT8, _INT16, _INT32, _INT64, _DOUBLE, _STRING = 1, 2, 3, 4, 10, 12
+VARINT, FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
+_INT8, _INT16, _INT32, _INT64 = 1, 2, 3, 4
 _SIGNED = {_INT8: 8, _INT16: 16, _INT32: 32, _INT64: 64}
 
 
@@ -52,60 +52,32 @@ def decode(content: bytes) -> Payload:
     return Payload(time, tuple(metrics), sequence)
 
 
-def encode(payload: Payload) -> bytes:
-    """Write a payload."""
-    content = b"" if payload.time is None else _key(1, _VARINT) + _varint(payload.time)
-    for metric in payload.metrics:
-        packed = _packed(metric)
-        content += _key(2, _BYTES) + _varint(len(packed)) + packed
-    return content + (b"" if payload.sequence is None else _key(3, _VARINT) + _varint(payload.sequence))
-
-
 def _metric(content: bytes) -> Metric:
-    found = dict(_fields(content))
-    datatype = found.get(4, 0)
+    fields = dict(_fields(content))
+    datatype = fields.get(4, 0)
     assert isinstance(datatype, int)
     value: float | str | bool | None = None
-    if not found.get(7):
-        if isinstance(found.get(15), bytes):
-            value = bytes(found[15]).decode()
-        elif isinstance(found.get(13), bytes):
-            value = struct.unpack("<d", found[13])[0]  # type: ignore[arg-type]
-        elif isinstance(found.get(12), bytes):
-            value = struct.unpack("<f", found[12])[0]  # type: ignore[arg-type]
-        elif isinstance(found.get(14), int):
-            value = bool(found[14])
-        elif isinstance(whole := found.get(10, found.get(11)), int):
+    if not fields.get(7):
+        if isinstance(fields.get(15), bytes):
+            value = bytes(fields[15]).decode()
+        elif isinstance(fields.get(13), bytes):
+            value = struct.unpack("<d", fields[13])[0]  # type: ignore[arg-type]
+        elif isinstance(fields.get(12), bytes):
+            value = struct.unpack("<f", fields[12])[0]  # type: ignore[arg-type]
+        elif isinstance(fields.get(14), int):
+            value = bool(fields[14])
+        elif isinstance(whole := fields.get(10, fields.get(11)), int):
             bits = _SIGNED.get(datatype)
             value = float(whole - (1 << bits) if bits and whole >= 1 << (bits - 1) else whole)
-    name = found.get(1)
-    time, alias = found.get(3), found.get(2)
+    name = fields.get(1)
+    time, alias = fields.get(3), fields.get(2)
     return Metric(
         name.decode() if isinstance(name, bytes) else None,
         value,
         time if isinstance(time, int) else None,
         alias if isinstance(alias, int) else None,
-        bool(found.get(5, 0)),
+        bool(fields.get(5, 0)),
     )
-
-
-def _packed(metric: Metric) -> bytes:
-    content = b""
-    if metric.name is not None:
-        content += _text(1, metric.name)
-    if metric.alias is not None:
-        content += _key(2, _VARINT) + _varint(metric.alias)
-    if metric.time is not None:
-        content += _key(3, _VARINT) + _varint(metric.time)
-    data_type = _STRING if isinstance(metric.value, str) else _DOUBLE
-    content += _key(4, _VARINT) + _varint(data_type)
-    if metric.historical:
-        content += _key(5, _VARINT) + b"\x01"
-    if metric.value is None:
-        return content + _key(7, _VARINT) + b"\x01"
-    if isinstance(metric.value, str):
-        return content + _text(15, metric.value)
-    return content + _key(13, _FIXED64) + struct.pack("<d", float(metric.value))
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -114,14 +86,14 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
     while offset < len(content):
         key, offset = _read_varint(content, offset)
         number, wire = key >> 3, key & 7
-        if wire == _VARINT:
+        if wire == VARINT:
             value, offset = _read_varint(content, offset)
             yield number, value
             continue
-        if wire == _BYTES:
+        if wire == BYTES:
             size, offset = _read_varint(content, offset)
-        elif wire in (_FIXED64, _FIXED32):
-            size = 8 if wire == _FIXED64 else 4
+        elif wire in (FIXED64, _FIXED32):
+            size = 8 if wire == FIXED64 else 4
         else:
             raise ValueError(f"wire type {wire}")
         if offset + size > len(content):
@@ -139,20 +111,3 @@ def _read_varint(content: bytes, offset: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & (1 << 64) - 1, offset
     raise ValueError("a number that never ends")
-
-
-def _varint(value: int) -> bytes:
-    parts: list[int] = []
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
-
-
-def _key(number: int, wire: int) -> bytes:
-    return _varint(number << 3 | wire)
-
-
-def _text(number: int, text: str) -> bytes:
-    content = text.encode()
-    return _key(number, _BYTES) + _varint(len(content)) + content

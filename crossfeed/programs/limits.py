@@ -23,7 +23,7 @@ class MotionLimits(CheckedForm):
     spindle_acceleration: PositiveFloat | None = 8_000.0  # rpm/s; None lets cuts begin without waiting
 
 
-def read_limits(path: Path | str) -> MotionLimits:
+def read_motion_limits(path: Path | str) -> MotionLimits:
     """Read limits from a YAML file; what it leaves out keeps its default."""
     try:
         return MotionLimits.model_validate(load_yaml(path, "The limits file", ProgramError) or {})

@@ -95,13 +95,15 @@ def read_history(
 def _group(table: Table, session: str | None) -> Group:
     if session is None:
         return table.groups[-1]
-    found = [group for group in table.groups if session in (group.session, group.key)]
-    if len(found) == 1:
-        return found[0]
-    names = [group.key if found else group.session for group in (found or table.groups)]
+    matching = [group for group in table.groups if session in (group.session, group.key)]
+    if len(matching) == 1:
+        return matching[0]
+    names = [group.key if matching else group.session for group in (matching or table.groups)]
     shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     raise TableError(
-        f"{len(found)} sessions of the table are called '{session}'." if found else f"There is no session '{session}'.",
+        f"{len(matching)} sessions of the table are called '{session}'."
+        if matching
+        else f"There is no session '{session}'.",
         expected=f"one of {shown}",
     )
 
@@ -122,10 +124,10 @@ def _check(model: WorldModel, sensors: np.ndarray, commands: np.ndarray) -> None
     """Refuse a context that says nothing, lacks commands, or is in other units."""
     names = model.schema.command_names
     if not np.isfinite(sensors).any():
-        known = [name for name in model.schema.sensor_names if name not in model.normaliser.unseen]
+        learned = [name for name in model.schema.sensor_names if name not in model.normaliser.unseen]
         raise TableError(
             "The history shows none of the sensors the model was trained on.",
-            expected=f"at least one of {', '.join(known)}",
+            expected=f"at least one of {', '.join(learned)}",
             remedy="Check the machine's column mapping, or choose another moment or session.",
         )
     missing = [name for name, bad in zip(names, ~np.isfinite(commands).all(axis=0)) if bad]

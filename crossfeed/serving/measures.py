@@ -1,4 +1,4 @@
-"""Numbers a process engineer decides by: quantiles, energy, peaks and the chance of passing a limit, from samples.
+"""Numbers a process engineer decides by: quantiles, energy, peaks, limits and the chance of passing them, from samples.
 
 N samples, T rows, C sensors.
 """
@@ -18,7 +18,10 @@ INTERVAL = 0.9
 ENERGY_UNIT = "Wh"
 _WHOLE = frozenset(("machine", "total", "mains", "supply", "grid"))
 _NOT_DRAWN = frozenset(("mechanical", "apparent", "reactive"))
-_LIMIT = re.compile(r"\s*(?P<name>[^=\s]+)\s*=\s*(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(?P<unit>\S.*?)?\s*")
+_LIMIT = re.compile(
+    r"\s*(?:(?P<tool>[^:\s][^:]*?)\s*:)?\s*(?P<name>[^:<=>\s]+)\s*(?:<=?|=)\s*"
+    r"(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>\S.*?)?\s*"
+)
 
 
 @dataclass(frozen=True)
@@ -66,17 +69,73 @@ def energies(sensors_xTC: np.ndarray, schema: Schema, names: Sequence[str], peri
     return total
 
 
-def read_limits(texts: Sequence[str], schema: Schema) -> dict[str, float]:
-    """Limits such as `spindle_power=5` or `spindle_power=5000 W`, in schema units."""
-    limits: dict[str, float] = {}
-    for text in texts:
-        match = _LIMIT.fullmatch(text)
-        if match is None:
-            raise ConfigError(f"The limit '{text}' cannot be read.", expected="NAME=VALUE, such as spindle_power=5")
-        channel = schema.channel(match["name"])
-        factor = conversion(match["unit"] or channel.unit, channel.unit)
-        limits[channel.name] = float(match["number"]) * factor.scale + factor.offset
-    return limits
+@dataclass(frozen=True)
+class Limit:
+    """A sensor stays at or below a value in the unit of the schema; `tool` is empty where it holds for all."""
+
+    sensor: str
+    highest: float
+    unit: str
+    tool: str = ""
+
+    @property
+    def title(self) -> str:
+        """As it can be written again."""
+        whose = f"{self.tool}: " if self.tool else ""
+        return f"{whose}{self.sensor}<={self.highest:g} {self.unit}"
+
+
+def read_limit(text: str, schema: Schema, tool: str = "") -> Limit:
+    """A limit such as `spindle_torque<=40`, `spindle_power<=8 kW` or `SCHAFT_D4: spindle_torque<=9 N m`.
+
+    A shell takes `<` for itself, so `=` stands for `<=` as well.
+    """
+    match = _LIMIT.fullmatch(str(text))
+    if match is None:
+        raise ConfigError(
+            f"The limit '{text}' cannot be read.",
+            expected="SENSOR<=VALUE with or without a unit, such as spindle_power<=8 kW",
+        )
+    if match["name"] not in schema.sensor_names:
+        raise ConfigError(
+            f"The limited sensor '{match['name']}' is no sensor of the model.",
+            expected=f"some of {', '.join(schema.sensor_names)}",
+        )
+    channel = schema.channel(match["name"])
+    factor = conversion(match["unit"] or channel.unit, channel.unit)
+    return Limit(
+        channel.name, float(match["number"]) * factor.scale + factor.offset, channel.unit, match["tool"] or tool
+    )
+
+
+def read_limits(
+    texts: Sequence[str], schema: Schema, per_tool: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Limit, ...]:
+    """Every limit once; a second one on the same sensor and tool is a contradiction."""
+    limits = [read_limit(text, schema) for text in texts]
+    for tool, tool_texts in (per_tool or {}).items():
+        limits += [read_limit(text, schema, tool) for text in tool_texts]
+    seen: dict[tuple[str, str], Limit] = {}
+    for limit in limits:
+        earlier = seen.setdefault((limit.tool, limit.sensor), limit)
+        if earlier is not limit and earlier.highest != limit.highest:
+            raise ConfigError(
+                f"Two limits contradict each other: {earlier.title} and {limit.title}.",
+                expected="one limit for each sensor and tool",
+            )
+    return tuple(seen.values())
+
+
+def highest_by_sensor(limits: Sequence[Limit]) -> dict[str, float]:
+    """The limits of a forecast in schema units; one for a single tool is refused, since no tools are known there."""
+    for limit in limits:
+        if limit.tool:
+            raise ConfigError(
+                f"The limit {limit.title} is for one tool.",
+                expected="limits that hold for a whole forecast",
+                remedy="Leave the tool out, or plan with crossfeed control plan, which knows the program's tools.",
+            )
+    return {limit.sensor: limit.highest for limit in limits}
 
 
 def check_sensors(names: Sequence[str] | Mapping[str, float], schema: Schema, present: np.ndarray, what: str) -> None:
@@ -102,10 +161,12 @@ class Peak:
 
 def peaks(paths_NTC: np.ndarray, schema: Schema, names: Sequence[str], limits: Mapping[str, float]) -> dict[str, Peak]:
     """The peak of each named sensor."""
-    found = {}
+    by_sensor = {}
     for name in names:
         highest_N = paths_NTC[..., schema.sensor_names.index(name)].max(axis=1)
         estimate, limit = Estimate.of(highest_N), limits.get(name)
         probability = None if limit is None else float((highest_N > limit).mean())
-        found[name] = Peak(schema.channel(name).unit, estimate.mean, estimate.low, estimate.high, limit, probability)
-    return found
+        by_sensor[name] = Peak(
+            schema.channel(name).unit, estimate.mean, estimate.low, estimate.high, limit, probability
+        )
+    return by_sensor

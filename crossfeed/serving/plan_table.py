@@ -70,9 +70,9 @@ def plain_columns(path: Path) -> dict[str, np.ndarray] | None:
 def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, origin: str) -> np.ndarray:
     """Commands (T, A) in schema order and units, or an error that names column, row and remedy."""
     origin = "plan" if origin == "plan" else f"plan {origin}"
-    known, ignored = (*schema.command_names, "time"), {*CSV_HEADER.split(","), *KEYS, *schema.sensor_names}
+    wanted, ignored = (*schema.command_names, "time"), {*CSV_HEADER.split(","), *KEYS, *schema.sensor_names}
     expected = f"the commands {', '.join(schema.command_names)} and, if wanted, time"
-    headers = named_columns(columns, known, ignored, schema, origin, expected)
+    headers = named_columns(columns, wanted, ignored, schema, origin, expected)
     missing = [name for name in schema.command_names if name not in headers]
     if missing:
         raise TableError(
@@ -80,18 +80,18 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
             expected=f"a column for each of {', '.join(schema.command_names)}",
             remedy="A command that does not exist on this machine is held at its idle value, usually 0.",
         )
-    found = {name: _numbers(columns[header], header, origin) for name, (header, _) in headers.items()}
-    lengths = sorted({len(values) for values in found.values()})
+    by_name = {name: _numbers(columns[header], header, origin) for name, (header, _) in headers.items()}
+    lengths = sorted({len(values) for values in by_name.values()})
     if lengths[-1] == 0 or len(lengths) > 1:
         raise TableError(
             f"The columns of the {origin} have {' and '.join(map(str, lengths))} rows.",
             expected="one row per period, as many in every column, and at least one",
         )
     if "time" in headers:
-        _check_clock(_converted(found["time"], headers["time"][1], "s"), period, origin)
+        _check_clock(_converted(by_name["time"], headers["time"][1], "s"), period, origin)
     commands = np.stack(
         [
-            _converted(found[channel.name], headers[channel.name][1] or channel.unit, channel.unit)
+            _converted(by_name[channel.name], headers[channel.name][1] or channel.unit, channel.unit)
             for channel in schema.commands
         ],
         axis=1,
@@ -101,26 +101,26 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
 
 
 def named_columns(
-    columns: Iterable[str], known: Sequence[str], ignored: Collection[str], schema: Schema, origin: str, expected: str
+    columns: Iterable[str], wanted: Sequence[str], ignored: Collection[str], schema: Schema, origin: str, expected: str
 ) -> NamedColumns:
     """Column and declared unit of each known name; a column that is nothing known or ignored is refused."""
-    found: NamedColumns = {}
+    named: NamedColumns = {}
     for column in columns:
         name, unit = read_header(column)
-        if name in known:
-            if name in found:
+        if name in wanted:
+            if name in named:
                 raise TableError(
-                    f"The {origin} has the columns '{found[name][0]}' and '{column}'.", expected=f"one '{name}'"
+                    f"The {origin} has the columns '{named[name][0]}' and '{column}'.", expected=f"one '{name}'"
                 )
-            found[name] = (column, unit)
+            named[name] = (column, unit)
         elif name not in ignored and name.rpartition("__")[0] not in schema.sensor_names:
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
+            near = get_close_matches(name, wanted, n=1, cutoff=0.5)
             raise TableError(
                 f"The {origin} has the unknown column '{column}'.",
                 expected=expected,
                 remedy=f"Call it '{near[0]}' if that is meant, or leave it out." if near else "Leave the column out.",
             )
-    return found
+    return named
 
 
 def _numbers(values: Any, header: str, origin: str) -> np.ndarray:
@@ -154,12 +154,12 @@ def _check_clock(time: np.ndarray, period: float, origin: str) -> None:
     if not len(uneven):
         return
     if np.allclose(steps, steps[0], rtol=0.0, atol=ON_THE_CLOCK * abs(steps[0])):
-        found = f"has rows every {steps[0]:g} s"
+        problem = f"has rows every {steps[0]:g} s"
     else:
         row = int(uneven[0])
-        found = f"goes from {time[row]:g} s in row {row + 1} to {time[row + 1]:g} s in the next"
+        problem = f"goes from {time[row]:g} s in row {row + 1} to {time[row + 1]:g} s in the next"
     raise TableError(
-        f"The {origin} {found}.",
+        f"The {origin} {problem}.",
         expected=f"rows every {period:g} s, the period of the history",
         remedy=f"Average the commands over each {period:g} s (crossfeed program PART --csv does with --rate "
         f"{1.0 / period:g}), or give the NC program itself.",

@@ -142,7 +142,7 @@ class WhatIfResult:
 
     def columns(self) -> dict[str, list[Any]]:
         """One entry per plan, time and sensor in each column: mean and quantiles of the sampled futures."""
-        found: dict[str, list[Any]] = {
+        columns: dict[str, list[Any]] = {
             name: [] for name in ("plan", "time", "sensor", "unit", "mean", *(f"q{level:g}" for level in LEVELS))
         }
         for name, plan in self.plans.items():
@@ -152,8 +152,8 @@ class WhatIfResult:
                 moving = {"time": plan.time, "mean": forecast.mean}
                 moving |= {f"q{level:g}": forecast.quantiles[str(level)] for level in LEVELS}
                 for column, values in (moving | {key: [value] * rows for key, value in constant.items()}).items():
-                    found[column] += values
-        return found
+                    columns[column] += values
+        return columns
 
     def write_csv(self, path: Path | str) -> None:
         """One row per plan, time and sensor."""
@@ -171,11 +171,11 @@ def merged_warnings(warnings: Mapping[str, Sequence[str]]) -> list[str]:
     for name, texts in warnings.items():
         for text in texts:
             alike.setdefault(_NUMBER.sub("", text), []).append((name, text))
-    return [_together(own) for own in alike.values()]
+    return [_together(pairs) for pairs in alike.values()]
 
 
-def _together(said: Sequence[tuple[str, str]]) -> str:
-    names, texts = zip(*said, strict=True)
+def _together(pairs: Sequence[tuple[str, str]]) -> str:
+    names, texts = zip(*pairs, strict=True)
     ranges = map(_range, zip(*map(_NUMBER.findall, texts), strict=True))
     return f"{named(tuple(dict.fromkeys(names)), 'plans')}: " + _NUMBER.sub(lambda _: next(ranges), texts[0])
 

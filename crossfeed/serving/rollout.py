@@ -1,12 +1,13 @@
-"""Rolling a model forward over plans of any length, on sampled rows of its own.
+"""Rolling a model forward over plans of any length: on sampled rows of its own, or on the rows that it expects.
 
 A block of rows, as many as the last trained horizon reaches, is forecast at once from the rows before it; sampled, it
 is the history of the next block. Row 256 stands on 16 forecasts made on forecasts, not on 256. Every path keeps to one
-network of an ensemble. Only some paths are read by their network; each is company for others, which draw their own
-chance from what is said of it: distributions of single rows cost a network, draws from them cost nothing.
+network of an ensemble. Only some paths are read by their network; the others follow one of them and draw their own
+chance from what is said of it: distributions of single rows cost a network, draws from them cost nothing. The random
+numbers are persistent in time, mirrored in pairs, and shared between plans that agree.
 
-N samples, G paths that are read, S paths of a share, T planned rows, L rows of a block, K context rows, C sensors,
-P present ones, A commands, R measured rows.
+N samples, G paths that are read, S paths of a share, B windows, E members, T planned rows, L rows of a block, K context
+rows, C sensors, P present ones, A commands, R measured rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.model.interface import Rows
+from crossfeed.model.interface import Plan, Rows
 from crossfeed.model.packed_weights import packed
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.world_model import WorldModel
@@ -28,13 +30,65 @@ from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.threads import cores, in_threads
 
+FEWEST = 20  # samples; with fewer there is no 5 % quantile
+# A forecast that is too high now is likely too high in the next row too. Measured: with 0.9 the
+# 90 % intervals of energies over 256 s held 75 % of them, with 0.95 88 % (benchmarks/rollout.md).
+PERSISTENCE = 0.95
+# A command that differs by this share leaves 1/e of the chance in common; below the second share it is the same.
+_FORK, _SAME = 0.1, 1e-3
 READ = 8  # paths that a network reads; benchmarks/rollout.md has the figures for fewer and for more
 _AT_ONCE = 8  # paths in one pass: more would leave the caches of a CPU
 CONTEXTS = 4  # how many contexts back the windows may begin whose level a path keeps
 
 
-def company(samples: int, read: int = READ) -> np.ndarray:
-    """Of each sample: the path it follows, itself for those that are read. Mirrored paths follow mirrored ones."""
+def standard_noise(
+    samples: int,
+    steps: int,
+    sensors: int,
+    seed: int,
+    persistence: float,
+    shared_T: np.ndarray | None = None,
+) -> np.ndarray:
+    """Standard normal numbers (N, T, C), each sensor a first-order process in time; forecasts turn them into draws.
+
+    A longer plan begins with the draws of a shorter one. Each path has a mirrored twin, which makes means exact
+    wherever the forecast is symmetric. `shared_T` is the share of each row's chance that is the same for every plan of
+    the seed (1 where left out): futures fork where the plans fork, see `shared_chance`.
+    """
+    if samples < FEWEST:
+        raise ConfigError(
+            f"{samples} sampled futures were asked for.", expected=f"at least {FEWEST}, for the outer quantiles"
+        )
+    if not 0.0 <= persistence < 1.0:
+        raise ConfigError(f"A persistence of {persistence:g} was asked for.", expected="0 to below 1")
+    shape = (steps, (samples + 1) // 2, sensors)
+    fresh = np.random.default_rng(seed).standard_normal(shape)
+    if shared_T is not None:
+        share = shared_T[:steps, None, None]
+        fresh = share * fresh + np.sqrt(1.0 - share**2) * np.random.default_rng([seed, 1]).standard_normal(shape)
+    noise = np.empty_like(fresh)
+    noise[0] = fresh[0]
+    for step in range(1, steps):
+        noise[step] = persistence * noise[step - 1] + np.sqrt(1.0 - persistence**2) * fresh[step]
+    return np.ascontiguousarray(np.concatenate([noise, -noise], axis=1)[:, :samples].transpose(1, 0, 2))
+
+
+def shared_chance(first_TA: np.ndarray, other_TA: np.ndarray, scale_A: np.ndarray) -> np.ndarray:
+    """How much of the chance a row of the other plan has in common with the same row of the first, 0 to 1.
+
+    Under the same commands two plans meet the same chance, and it cancels in their difference. Under other commands
+    the model errs in other ways, and a difference that claimed to know these errors would be too sure of itself.
+    `scale_A` keeps small numbers around zero from counting as large relative changes.
+    """
+    rows = min(len(first_TA), len(other_TA))
+    first_TA, other = first_TA[:rows], other_TA[:rows]
+    size = np.maximum(np.maximum(np.abs(first_TA), np.abs(other)), 0.01 * scale_A)
+    change_T = np.maximum((np.abs(first_TA - other) / size).max(axis=1) - _SAME, 0.0)
+    return np.concatenate([np.exp(-change_T / _FORK), np.zeros(len(other_TA) - rows)])
+
+
+def followed_paths(samples: int, read: int = READ) -> np.ndarray:
+    """The path (N,) that each sample follows, itself for those that are read; mirrored ones follow mirrored ones."""
     pairs = (samples + 1) // 2
     number_N = np.arange(samples)
     return number_N % pairs % max(1, read // 2) + number_N // pairs * pairs
@@ -55,10 +109,86 @@ def levels(
     last = len(x_RC) - context
     start_N = torch.linspace(last, 0, pairs).round().long()[torch.arange(samples) % pairs]
     x_NKC = x_RC[start_N[:, None] + torch.arange(context)]
-    found = level(x_NKC, x_NKC.isfinite())
+    measured = level(x_NKC, x_NKC.isfinite())
     # A window that lacks a sensor knows no level of it; the last window does, or the sensor is absent.
     newest = level(x_RC[None, last:], x_RC[None, last:].isfinite())
-    return None if found is None or newest is None else found.where(x_NKC.isfinite().any(1), newest)
+    return None if measured is None or newest is None else measured.where(x_NKC.isfinite().any(1), newest)
+
+
+def sensor_rows(model: WorldModel, sensors_xC: np.ndarray) -> Tensor:
+    """Sensors in physical units as the model reads them: z-space, single precision, on its device; NaN is absent."""
+    return _tensor(model, model.normaliser.transform_sensors(sensors_xC))
+
+
+def command_rows(model: WorldModel, commands_xA: np.ndarray) -> Tensor:
+    """Commands in physical units as the model reads them."""
+    return _tensor(model, model.normaliser.transform_commands(commands_xA))
+
+
+def _tensor(model: WorldModel, values: np.ndarray) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32)).to(model.device)
+
+
+def read_rows(model: WorldModel, x_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None) -> Rows:
+    """Rows as the model keeps them; absent readings are NaN."""
+    m_BRC = x_BRC.isfinite()
+    return model.read(torch.where(m_BRC, x_BRC, 0.0), m_BRC, level, channels)
+
+
+def roll_forward(
+    model: WorldModel, rows: Rows, steps: int, follow: Callable[[Rows, slice], Tensor], read: Callable[[Tensor], Rows]
+) -> None:
+    """Forecast block after block: `follow` says what comes in a block, `read` makes it history of the next one."""
+    context, reach = model.config.context, model.horizons[-1]
+    for first in range(0, steps, reach):
+        x_BLC = follow(rows, slice(first, min(first + reach, steps)))
+        rows = rows.followed_by(read(x_BLC))
+        rows = rows.window(len(rows) - context, len(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class MeanRollout:
+    """The forecast of every row, in z-space, and what each member of an ensemble expects there."""
+
+    distribution: Distribution  # (B, T, C)
+    member_EBTC: Tensor  # one member where the model is no ensemble
+
+    @property
+    def apart(self) -> Tensor:
+        """How far the members are apart, (B, T, C)."""
+        return self.member_EBTC.std(0, correction=0)
+
+
+@torch.inference_mode()
+def mean_rollout(
+    model: WorldModel, x_BKC: Tensor, a_BKA: Tensor, planned_BTA: Tensor, members: bool = False
+) -> MeanRollout:
+    """Forecast every planned row of many windows; what is expected is the next history, at the measured level.
+
+    Rows between the trained horizons are asked for as `crossfeed.model.delayed_plans` has it.
+    """
+    present_B1C, m_BKC = x_BKC.isfinite().any(1, keepdim=True), x_BKC.isfinite()
+    level = model.level(torch.where(m_BKC, x_BKC, 0.0), m_BKC)
+    a_BRA, context = torch.cat([a_BKA, planned_BTA], 1), model.config.context
+    forecasts: list[Distribution] = []
+    expected: list[Tensor] = []
+
+    def follow(rows: Rows, block: slice) -> Tensor:
+        past_BKA, future_BLA = a_BRA[:, block.start : block.start + context], planned_BTA[:, block]
+        encoded = model.context(rows, past_BKA)
+        if members and model.members > 1:
+            prediction = model.decode(encoded, Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1))))
+            assert prediction.member_mean_EBHC is not None
+            forecasts.append(prediction.distribution)
+            expected.append(prediction.member_mean_EBHC)
+        else:
+            forecasts.append(model.decode_rows(encoded, past_BKA[:, -1:], future_BLA))
+            expected.append(forecasts[-1].mean.unsqueeze(0))
+        return torch.where(present_B1C, forecasts[-1].mean, torch.nan)
+
+    rows = read_rows(model, x_BKC, level)
+    roll_forward(model, rows, planned_BTA.shape[1], follow, lambda x_BLC: read_rows(model, x_BLC, level))
+    return MeanRollout(Distribution.concatenate(forecasts, 1), torch.cat(expected, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +216,10 @@ class Rollout:
             )
         self.model, self.history = model.eval(), history
         self._members = [packed(model.member(number)) for number in range(model.members)]
-        context, normaliser = model.config.context, model.normaliser
+        context = model.config.context
         self.device = model.device
-        self._x_RC = self._tensor(normaliser.transform_sensors(history.sensors))
-        self._a_KA = self._tensor(normaliser.transform_commands(history.commands[-context:]))
+        self._x_RC = sensor_rows(model, history.sensors)
+        self._a_KA = command_rows(model, history.commands[-context:])
         self._present_C = self._x_RC[-context:].isfinite().any(0)
         self._channels_P = self._present_C.nonzero().squeeze(1)
         self._worth = model.channels_to_read(self._present_C)
@@ -112,7 +242,7 @@ class Rollout:
     ) -> list[np.ndarray]:
         """Sampled futures (N, T, C) in physical units, NaN for absent sensors; noises hold standard normals.
 
-        `go_on` is asked before every pass of a network and raises when nobody waits for the answer any more.
+        `go_on` is asked before every pass of a network and raises when the answer is no longer wanted.
         """
         shape = len(self._present_C)
         drawn = [np.full((len(noise), len(plan), shape), np.nan) for plan, noise in zip(plans, noises_NTC, strict=True)]
@@ -134,10 +264,10 @@ class Rollout:
 
     def _shares(self, samples: int) -> list[Share]:
         """The paths in parts that need nothing of each other."""
-        follows_N = company(samples)
+        follows_N = followed_paths(samples)
         read_G, place_N = np.unique(follows_N, return_inverse=True)
         level = levels(self.model.level, self._x_RC, self.model.config.context, len(read_G))
-        half, found = (len(read_G) + 1) // 2, []
+        half, shares = (len(read_G) + 1) // 2, []
         for member in range(min(self.model.members, half)):
             own_G = np.flatnonzero(np.arange(len(read_G)) % half % self.model.members == member)
             for start in range(0, len(own_G), _AT_ONCE):
@@ -146,8 +276,10 @@ class Rollout:
                 follows_S = np.searchsorted(part_G, place_N[samples_S])
                 index = torch.from_numpy(part_G).to(self.device)
                 own_level = None if level is None else level.map(lambda values: values[index])  # noqa: B023
-                found.append(Share(member, own_level, samples_S, follows_S, np.searchsorted(samples_S, read_G[part_G])))
-        return found
+                shares.append(
+                    Share(member, own_level, samples_S, follows_S, np.searchsorted(samples_S, read_G[part_G]))
+                )
+        return shares
 
     @torch.inference_mode()
     def _follow(
@@ -160,31 +292,27 @@ class Rollout:
         go_on: Callable[[], None] | None,
     ) -> None:
         """Draw the paths of a share in z-space, block by block."""
-        member, context, longest = self._members[share.member], self.model.config.context, self.model.horizons[-1]
-        planned_TA = self._tensor(self.model.normaliser.transform_commands(plan.commands))
+        member, context = self._members[share.member], self.model.config.context
+        planned_TA = command_rows(self.model, plan.commands)
         a_RA = torch.cat([self._a_KA, planned_TA])
         follows_S, read_G = (torch.from_numpy(places).to(self.device) for places in (share.follows_S, share.read_G))
-        rows = self._read(self._x_RC[-context:].expand(len(read_G), -1, -1), share.level)
-        for first in range(0, len(plan), longest):
+
+        def follow(rows: Rows, block: slice) -> Tensor:
             if go_on is not None:
                 go_on()
-            block = slice(first, min(first + longest, len(plan)))
-            said = member.decode_paths(rows, a_RA[first : first + context], planned_TA[block], self._channels_P)
-            normal_SLP = self._tensor(noise_NTC[share.samples_S, block][..., self.present])
-            x_SLP = said.draw(normal_SLP, of=follows_S)
+            past_KA = a_RA[block.start : block.start + context]
+            forecast = member.decode_paths(rows, past_KA, planned_TA[block], self._channels_P)
+            normal_SLP = _tensor(self.model, noise_NTC[share.samples_S, block][..., self.present])
+            x_SLP = forecast.draw(normal_SLP, of=follows_S)
             x_GLC = x_SLP.new_full((len(read_G), x_SLP.shape[1], len(self._present_C)), torch.nan)
             x_GLC[..., self._channels_P] = x_SLP[read_G]
-            rows = rows.followed_by(self._read(x_GLC, share.level))
-            rows = rows.window(len(rows) - context, len(rows))
             drawn_NTC[np.ix_(share.samples_S, np.arange(block.start, block.stop), np.flatnonzero(self.present))] = (
                 x_SLP.double().cpu().numpy()
             )
             task.advance(x_SLP.numel())
+            return x_GLC
 
-    def _read(self, x_NLC: Tensor, level: Statistics | None) -> Rows:
-        """Rows as the model keeps them."""
-        m_NLC = x_NLC.isfinite()
-        return self.model.read(torch.where(m_NLC, x_NLC, 0.0), m_NLC, level, self._worth)
+        def read(x_NLC: Tensor) -> Rows:
+            return read_rows(self.model, x_NLC, share.level, self._worth)
 
-    def _tensor(self, values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values.astype(np.float32)).to(self.device)
+        roll_forward(self.model, read(self._x_RC[-context:].expand(len(read_G), -1, -1)), len(plan), follow, read)

@@ -1,6 +1,6 @@
 """Questions that come at the same time share one pass of the network.
 
-While a pass is under way the next questions gather; nobody waits for company that may not come.
+While a pass is under way the next questions gather; a pass never waits for more of them.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ class _Waiting(Generic[Question, Answer]):
 
 
 class SharedPass(Generic[Question, Answer]):
-    """A queue before a function that answers many questions at once; a question nobody waits for is dropped."""
+    """A queue before a function that answers many questions at once; a cancelled question is dropped."""
 
     def __init__(self, answer_all: AnswerAll[Question, Answer], most: int) -> None:
         self.answer_all, self.most = answer_all, most
@@ -46,7 +46,7 @@ class SharedPass(Generic[Question, Answer]):
         return await entry.answer
 
     async def _work(self) -> None:
-        """Answer until nobody waits."""
+        """Answer until no question waits."""
         loop = asyncio.get_running_loop()
         while self._queue:
             taken = [self._queue.popleft() for _ in range(min(self.most, len(self._queue)))]

@@ -1,5 +1,9 @@
-"""What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out."""
+"""What will the machine do if it is commanded this? Model, history and plans in; distributions, energy, peaks out.
 
+N samples, T rows, C sensors, Q quantile levels.
+"""
+
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -10,23 +14,43 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.grid import Grid, ShownByGrids
+from crossfeed.grid import Grid, ShownByGrids, significant
 from crossfeed.json_file import write_sealed
 from crossfeed.plots import save_figure
 from crossfeed.programs.limits import MotionLimits
-from crossfeed.serving.describe import compared, described, plan_forecast, rows_before
+from crossfeed.schema import Channel
 from crossfeed.serving.history import History
-from crossfeed.serving.measures import LEVELS, check_sensors
-from crossfeed.serving.noise import PERSISTENCE, shared_chance, standard_noise
-from crossfeed.serving.plan import PlannedCommands, read_plans
-from crossfeed.serving.plan_program import Overrides
-from crossfeed.serving.result import SamplingSettings, WhatIfResult
-from crossfeed.serving.rollout import Rollout
+from crossfeed.serving.measures import (
+    ENERGY_UNIT,
+    LEVELS,
+    Estimate,
+    check_sensors,
+    energies,
+    peaks,
+    power_sensors,
+    sample_quantiles,
+)
+from crossfeed.serving.plan import Overrides, PlannedCommands, read_plans
+from crossfeed.serving.result import (
+    ForecastChannel,
+    PlanComparison,
+    PlanEnergy,
+    PlanForecast,
+    RowsBefore,
+    SamplingSettings,
+    SensorForecast,
+    Values,
+    WhatIfResult,
+)
+from crossfeed.serving.rollout import PERSISTENCE, Rollout, shared_chance, standard_noise
 from crossfeed.serving.warnings import doubt_about, warnings_about, warnings_of
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
+
+FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference too small to be measured
+_SHOWN_ROWS = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,3 +198,112 @@ def _write(result: WhatIfResult, channels: tuple[str, ...], out: Path | str | No
         from crossfeed.serving.figure import what_if_figure
 
         save_figure(what_if_figure(result, channels), plot)
+
+
+def rows_before(history: History, present: np.ndarray) -> RowsBefore:
+    """Where the forecast starts, with the last rows before it."""
+    group, rows, names = history.group, min(_SHOWN_ROWS, len(history.sensors)), history.schema.sensor_names
+    return RowsBefore(
+        file=history.file,
+        fingerprint=history.fingerprint,
+        machine=group.machine,
+        run=group.run,
+        session=group.session,
+        program=group.program,
+        at=history.at,
+        period=history.period,
+        time=(np.arange(1 - rows, 1) * history.period).tolist(),
+        sensors=_columns(tuple(compress(names, present)), history.sensors[-rows:, present]),
+        commands=_columns(history.schema.command_names, history.commands[-rows:]),
+    )
+
+
+def plan_forecast(
+    plan: PlannedCommands,
+    paths_NTC: np.ndarray,
+    history: History,
+    present: np.ndarray,
+    limits: Mapping[str, float],
+    warnings: list[str],
+) -> PlanForecast:
+    """One plan: its commands, a distribution for every row and sensor, energy and peaks."""
+    schema = history.schema
+    shown = tuple(compress(schema.sensor_names, present))
+    levels_QTC = sample_quantiles(paths_NTC[..., present], LEVELS)
+    mean_TC = paths_NTC[..., present].mean(axis=0)
+    return PlanForecast(
+        kind=plan.origin,
+        file=plan.file,
+        duration=len(plan) * history.period,
+        time=(np.arange(1, len(plan) + 1) * history.period).tolist(),
+        commands=_columns(schema.command_names, plan.commands),
+        sensors={
+            name: SensorForecast(
+                mean_TC[:, column].tolist(),
+                {str(level): levels_QTC[row, :, column].tolist() for row, level in enumerate(LEVELS)},
+            )
+            for column, name in enumerate(shown)
+        },
+        truth=None if plan.truth is None else _columns(shown, plan.truth[:, present]),
+        energy=_energy(plan, paths_NTC, history, present),
+        peaks=peaks(paths_NTC, schema, shown, limits),
+        warnings=warnings,
+    )
+
+
+def compared(
+    first: tuple[str, np.ndarray], second: tuple[str, np.ndarray], history: History, present: np.ndarray
+) -> PlanComparison | None:
+    """The energy of the second plan minus that of the first, sample by sample; None where no power is measured."""
+    names = power_sensors(history.schema, present)
+    if not names:
+        return None
+    before, after = (energies(paths, history.schema, names, history.period) for _, paths in (first, second))
+    difference, less, first_energy = Estimate.of(after - before), float((after < before).mean()), Estimate.of(before)
+    sentence = reading(first[0], second[0], difference, less, FAINTEST * (first_energy.high - first_energy.low))
+    return PlanComparison(
+        first[0],
+        second[0],
+        difference.mean,
+        difference.low,
+        difference.high,
+        difference.level,
+        ENERGY_UNIT,
+        less,
+        sentence,
+    )
+
+
+def reading(first: str, second: str, estimate: Estimate, less: float, faintest: float = 0.0) -> str:
+    """The difference of two plans in a sentence that says no more than the samples do; below `faintest` it is none."""
+    span = f"{significant(estimate.low, '+')} to {significant(estimate.high, '+')} {ENERGY_UNIT}"
+    if estimate.low == estimate.high == 0.0:
+        return f"{second} and {first} command the same"
+    if estimate.low <= faintest and estimate.high >= -faintest:
+        return f"cannot tell whether {second} needs more or less energy than {first}: {span}"
+    sure = less if estimate.mean < 0.0 else 1.0 - less
+    more = "less" if estimate.mean < 0.0 else "more"
+    return f"{second} needs {more} energy than {first} in {sure:.0%} of the sampled futures: {span}"
+
+
+def described(channels: Sequence[Channel]) -> dict[str, ForecastChannel]:
+    """What channels measure, by name."""
+    return {channel.name: ForecastChannel(channel.quantity, channel.unit) for channel in channels}
+
+
+def _energy(plan: PlannedCommands, paths_NTC: np.ndarray, history: History, present: np.ndarray) -> PlanEnergy | None:
+    names = power_sensors(history.schema, present)
+    if not names:
+        return None
+    estimate, truth = Estimate.of(energies(paths_NTC, history.schema, names, history.period)), None
+    if plan.truth is not None:
+        # A row without a reading leaves the sum undefined; it becomes null, not a smaller energy.
+        truth = float(energies(plan.truth, history.schema, names, history.period))
+        truth = truth if np.isfinite(truth) else None
+    return PlanEnergy(estimate.mean, estimate.low, estimate.high, estimate.level, ENERGY_UNIT, names, truth)
+
+
+def _columns(names: Sequence[str], rows: np.ndarray) -> dict[str, Values]:
+    """Columns by name; null where nothing was measured."""
+    values = [[value if math.isfinite(value) else None for value in column] for column in rows.T.tolist()]
+    return dict(zip(names, values, strict=True))

@@ -1,8 +1,15 @@
 """The application: what stands under which address. Handlers only hand over; the work is in the other files."""
 
 import asyncio
+import base64
 import contextlib
+import gzip
+import hashlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, UploadFile, WebSocket
@@ -13,24 +20,79 @@ from starlette.websockets import WebSocketDisconnect
 
 from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
+from crossfeed.extras import need
 from crossfeed.json_file import plain
-from crossfeed.studio.access import cookie_name
-from crossfeed.studio.bounds import Bounds
-from crossfeed.studio.gate import ENTER, Gate
-from crossfeed.studio.model_facts import model_facts, recorded_verdict
-from crossfeed.studio.page_files import PLOTLY, PageFile, map_style, page_files
+from crossfeed.studio.gate import ENTER, Bounds, Gate
+from crossfeed.studio.model_facts import model_facts, recorded_verdict, runs_content
+from crossfeed.studio.moments import live_content
 from crossfeed.studio.queues import CachedAnswer
-from crossfeed.studio.refusal import RefusalError, error_content, status_of, validation_error
-from crossfeed.studio.requests import ForecastRequest, WhatIfRequest
-from crossfeed.studio.runs import runs_content
+from crossfeed.studio.requests import (
+    ForecastRequest,
+    RefusalError,
+    WhatIfRequest,
+    error_content,
+    status_of,
+    validation_error,
+)
 from crossfeed.studio.service import Service
-from crossfeed.studio.shown_machine import live_content
+from crossfeed.studio.settings import cookie_name
 
+_PAGE = Path(__file__).parent / "page"
+_KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+PLOTLY = "/page/plotly.min.js"
+_MAP_STYLE = re.compile(rb"textContent='(\.maplibregl-map\{[^']*)'")
 Result = TypeVar("Result")
 _ENTERED = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>crossfeed studio</title>'
     '<link rel="icon" href="/page/icon.svg"><meta http-equiv="refresh" content="0;url=/"></html>'
 )
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """One file of the page."""
+
+    content: bytes
+    media_type: str
+    kept: bool = False  # by the browser, without asking again
+
+    @cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.content, 9, mtime=0)
+
+    @cached_property
+    def tag(self) -> str:
+        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
+
+
+def page_files() -> dict[str, PageFile]:
+    """What is served, by path."""
+    files = {
+        f"/page/{path.name}": PageFile(path.read_bytes(), _KINDS[path.suffix])
+        for path in sorted(_PAGE.iterdir())
+        if path.suffix in _KINDS
+    }
+    files["/"], files["/docs"] = files.pop("/page/index.html"), files.pop("/page/docs.html")
+    files[PLOTLY] = PageFile(_plotly().read_bytes(), _KINDS[".js"], kept=True)
+    return files
+
+
+def _plotly() -> Path:
+    """The plotly.js that the plotly package carries."""
+    return Path(need("plotly", "The studio's page", "serve").__file__).parent / "package_data" / "plotly.min.js"
+
+
+def map_style(plotly: bytes) -> str:
+    """How a strict policy names the one style that plotly.js writes when it is loaded; it is for maps."""
+    style = _MAP_STYLE.search(plotly)
+    if style is None:
+        return ""
+    return f" 'sha256-{base64.b64encode(hashlib.sha256(style[1]).digest()).decode()}'"
 
 
 def build_app(service: Service) -> Gate:
@@ -69,8 +131,8 @@ def build_app(service: Service) -> Gate:
 
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> JSONResponse:
-        told = CrossfeedError(f"{error.detail}.", expected="an address and a method of /docs")
-        return JSONResponse(error_content(told), error.status_code)
+        refusal = CrossfeedError(f"{error.detail}.", expected="an address and a method of /docs")
+        return JSONResponse(error_content(refusal), error.status_code)
 
     @app.get("/healthz", tags=["service"], summary="Does the service run?")
     async def healthz() -> dict[str, str]:
@@ -157,26 +219,26 @@ def build_app(service: Service) -> Gate:
     async def stream(socket: WebSocket) -> None:
         await _stream(service, socket)
 
-    for path, one in files.items():
-        app.add_api_route(path, _served(one), methods=["GET"], include_in_schema=False)
+    for path, page_file in files.items():
+        app.add_api_route(path, _served(page_file), methods=["GET"], include_in_schema=False)
 
     bounded = Bounds(app, settings.limits, service.metrics)
     gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].content))
     return gate
 
 
-def _served(one: PageFile) -> Callable[[Request], Awaitable[Response]]:
+def _served(page_file: PageFile) -> Callable[[Request], Awaitable[Response]]:
     """A handler that gives one file, packed where the browser can unpack it."""
 
     async def file(request: Request) -> Response:
-        headers = {"etag": one.tag, "cache-control": "private, max-age=86400" if one.kept else "no-cache"}
-        if request.headers.get("if-none-match") == one.tag:
+        headers = {"etag": page_file.tag, "cache-control": "private, max-age=86400" if page_file.kept else "no-cache"}
+        if request.headers.get("if-none-match") == page_file.tag:
             return Response(status_code=304, headers=headers)
         if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(one.content, media_type=one.media_type, headers=headers)
-        packed = await asyncio.to_thread(lambda: one.packed)
+            return Response(page_file.content, media_type=page_file.media_type, headers=headers)
+        packed = await asyncio.to_thread(lambda: page_file.packed)
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-        return Response(packed, media_type=one.media_type, headers=headers)
+        return Response(packed, media_type=page_file.media_type, headers=headers)
 
     return file
 
@@ -198,9 +260,9 @@ async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
     except TimeoutError:
         raise RefusalError(504, "The answer took too long and was given up.", remedy="Ask for less at once.") from None
     finally:
-        for one in (task, leaving):
-            if not one.done():
-                one.cancel()
+        for waiting in (task, leaving):
+            if not waiting.done():
+                waiting.cancel()
 
 
 async def _stream(service: Service, socket: WebSocket) -> None:

@@ -18,11 +18,9 @@ from crossfeed.serving.shared_pass import answer_together
 from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.serving.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
-from crossfeed.studio.plans import make_plans
-from crossfeed.studio.refusal import RefusalError
-from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, WhatIfRequest
+from crossfeed.studio.plans import Uploads, make_plans
+from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.settings import Limits
-from crossfeed.studio.uploads import Uploads
 
 
 def ready_to_answer(opened: OpenedModel) -> OpenedModel:
@@ -78,22 +76,22 @@ class ForecastEngine:
 
     def _together(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         model, horizons = self.opened.model, questions[0].horizons
-        said = forecast(
+        distribution = forecast(
             model, np.stack([question.rows for question in questions]),
             np.stack([question.plan.commands[: horizons[-1]] for question in questions]), horizons,
         )  # fmt: skip
         levels = sorted({level for question in questions for level in question.levels})
-        values = dict(zip(levels, said.quantiles(levels)))
+        values = dict(zip(levels, distribution.quantiles(levels)))
         sensors = model.schema.sensor_names
-        told = []
+        answers = []
         for window, question in enumerate(questions):
             present = np.isfinite(question.rows[:, : len(sensors)]).any(axis=0)
-            told.append(
+            answers.append(
                 {
                     "horizons": list(horizons),
                     "sensors": {
                         name: {
-                            "mean": said.mean[window, :, column].tolist(),
+                            "mean": distribution.mean[window, :, column].tolist(),
                             "quantiles": {f"{x:g}": values[x][window, :, column].tolist() for x in question.levels},
                         }
                         for column, name in enumerate(sensors)
@@ -101,9 +99,11 @@ class ForecastEngine:
                     },
                 }
             )
-        return told
+        return answers
 
-    def forecast_content(self, history: History, questions: Sequence[Question], told: Sequence[Any]) -> dict[str, Any]:
+    def forecast_content(
+        self, history: History, questions: Sequence[Question], answers: Sequence[Any]
+    ) -> dict[str, Any]:
         """The answer to a quick forecast: each plan with its commands and its fan."""
         period = history.period
         plans = {
@@ -114,7 +114,7 @@ class ForecastEngine:
                 "sensors": answer["sensors"],
                 "warnings": warnings_of(question.plan, history, self.opened.provenance),
             }
-            for question, answer in zip(questions, told)
+            for question, answer in zip(questions, answers)
         }
         content = {
             "machine": history.group.machine,

@@ -12,60 +12,43 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.serving.history import History
-from crossfeed.studio.interval_record import IntervalRecord
 from crossfeed.studio.moments import moment_of_rows
 
 # What has to run before the source can be heard, such as a simulated machine; it says when it is there.
 Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
-_AT_MOST_EVERY = 0.2  # s between two moments that are told
+_AT_MOST_EVERY = 0.2  # s between two moments that are sent
 
 
 class MonitoredMachine:
     """Reads the monitor, never the machine."""
 
     def __init__(self, opened: OpenedModel, monitor: Monitor, companion: Companion | None = None) -> None:
-        self.opened, self.monitor, self._companion, self._record = opened, monitor, companion, IntervalRecord()
+        self.opened, self.monitor, self._companion = opened, monitor, companion
 
     async def run(self) -> None:
-        """Listen, and compare what was forecast with what came; a companion begins before and ends with it."""
-        tasks = [asyncio.create_task(self._watch())]
+        """Listen until cancelled; a companion begins before and ends with it."""
+        if self._companion is None:
+            await self.monitor.run()
+            return
+        ready = asyncio.Event()
+        companion, waiting = asyncio.create_task(self._companion(ready.set)), asyncio.create_task(ready.wait())
         try:
-            if self._companion is not None:
-                ready = asyncio.Event()
-                tasks.append(asyncio.create_task(self._companion(ready.set)))
-                waiting = asyncio.create_task(ready.wait())
-                await asyncio.wait({waiting, tasks[-1]}, return_when=asyncio.FIRST_COMPLETED)
-                waiting.cancel()
+            await asyncio.wait({waiting, companion}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
             await self.monitor.run()
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _watch(self) -> None:
-        seen = -1
-        async for snapshot in self.monitor.updates():
-            recent = snapshot.recent
-            if not recent.times or not snapshot.period:
-                continue
-            rows = [round(time / snapshot.period) for time in recent.times]
-            for index, row in enumerate(rows):
-                if row > seen:
-                    self._record.observe(row, {name: values[index] for name, values in recent.sensors.items()})
-            seen = rows[-1]
-            behind = (snapshot.forecast_age or 0.0) - (snapshot.row_age or 0.0)
-            if snapshot.forecast and abs(behind) < snapshot.period / 2.0:
-                self._record.promise(seen, snapshot.horizons, snapshot.forecast)
+            companion.cancel()
+            await asyncio.gather(companion, return_exceptions=True)
 
     def snapshot(self) -> Snapshot:
         return self.monitor.snapshot()
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         yield self.snapshot()
-        told = 0.0
+        sent = 0.0
         async for snapshot in self.monitor.updates():
-            if time.monotonic() - told >= _AT_MOST_EVERY:
-                told = time.monotonic()
+            if time.monotonic() - sent >= _AT_MOST_EVERY:
+                sent = time.monotonic()
                 yield snapshot
 
     @property
@@ -74,8 +57,13 @@ class MonitoredMachine:
         return live_moment(self.opened, self.monitor.snapshot())
 
     def calibration(self) -> dict[str, dict[str, Any]]:
-        """How the intervals have held since the start, by sensor."""
-        return self._record.content()
+        """How the intervals have held of late, by sensor, as the lights judge them."""
+        records = self.monitor.promise_records
+        return {
+            name: {"forecasts": len(record.inside), "inside90": record.coverage}
+            for name, record in records.items()
+            if record.inside
+        }
 
 
 def live_moment(opened: OpenedModel, snapshot: Snapshot) -> History | None:

@@ -1,23 +1,125 @@
-"""Plans as clients ask for them, as the commands of every row to come."""
+"""Plans as clients ask for them, as the commands of every row to come; uploads are kept for a while."""
 
+import secrets
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from crossfeed.errors import ConfigError, TableError
+from crossfeed.atomic import temporary_file
+from crossfeed.errors import ConfigError, CrossfeedError, ProgramError, TableError
+from crossfeed.programs.blocks import Program
+from crossfeed.programs.bundled import PREFIX, bundled_programs
 from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.parse import parse_program
 from crossfeed.serving.history import History
-from crossfeed.serving.override_rows import REMARK, under_overrides
-from crossfeed.serving.plan import FOLLOWED, PlannedCommands, read_plans
-from crossfeed.serving.plan_program import Overrides, plan_program
-from crossfeed.serving.plan_table import plan_columns
-from crossfeed.studio.refusal import RefusalError
-from crossfeed.studio.requests import PlanRequest
+from crossfeed.serving.plan import (
+    FOLLOWED,
+    REMARK,
+    Overrides,
+    PlannedCommands,
+    plan_program,
+    read_plans,
+    under_overrides,
+)
+from crossfeed.serving.plan_table import columns_of_file, plan_columns
+from crossfeed.studio.requests import PlanRequest, RefusalError
 from crossfeed.studio.settings import Limits
-from crossfeed.studio.uploads import Uploads
 
+_LONGEST_NAME = 60
 HELD_ROWS = 16  # at least; a model that looks further ahead gets more
+
+
+@dataclass(frozen=True)
+class Upload:
+    """One upload: an NC program, or the columns of a CSV with commands."""
+
+    id: str
+    name: str
+    program: Program | None = None
+    columns: dict[str, Any] | None = None
+
+    def content(self) -> dict[str, Any]:
+        """The upload as the client sees it."""
+        if self.program is None:
+            rows = len(next(iter(self.columns.values()))) if self.columns else 0
+            return {"id": self.id, "name": self.name, "kind": "table", "rows": rows, "findings": []}
+        findings = [
+            {"line": finding.line, "severity": finding.severity, "reason": finding.reason}
+            for finding in self.program.findings[:20]
+        ]
+        blocks = len(self.program.blocks)
+        return {"id": self.id, "name": self.name, "kind": "program", "blocks": blocks, "findings": findings}
+
+
+class Uploads:
+    """The last uploads; the oldest makes room."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._uploads: OrderedDict[str, Upload] = OrderedDict()
+
+    def read(self, name: str, content: bytes) -> Upload:
+        """Read an upload; its name is shown and never opened."""
+        shown = _shown(name)
+        key = secrets.token_hex(8)
+        if shown.lower().endswith((".parquet", ".pq")):
+            raise RefusalError(415, f"{shown} is a Parquet file.", expected="an NC program, or a CSV with commands")
+        if shown.lower().endswith(".csv"):
+            return Upload(key, shown, columns=_table(content, shown))
+        if b"\0" in content:
+            raise ProgramError(f"{shown} is a binary file.", expected="NC code as plain text")
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("latin-1")
+        program = parse_program(text, Path(shown).stem)
+        if not program.blocks:
+            raise ProgramError(f"{shown} moves nothing.", expected="NC code with at least one motion, or a .csv")
+        return Upload(key, shown, program=program)
+
+    def put(self, kept: Upload) -> None:
+        """Keep an upload."""
+        self._uploads[kept.id] = kept
+        while len(self._uploads) > self.most:
+            self._uploads.popitem(last=False)
+
+    def take(self, id: str) -> Upload:
+        """An upload by its id, or a program that comes with crossfeed."""
+        if id.startswith(PREFIX):
+            programs = bundled_programs()
+            name = id.removeprefix(PREFIX)
+            if name in programs:
+                return Upload(id, name, program=parse_program(programs[name].read_text(encoding="utf-8"), name))
+        elif id in self._uploads:
+            self._uploads.move_to_end(id)
+            return self._uploads[id]
+        raise RefusalError(
+            404,
+            f"There is no program '{id}'.",
+            expected="the id that an upload gave, or " + ", ".join(PREFIX + name for name in bundled_programs()),
+            remedy="Upload it again: only the last uploads are kept.",
+        )
+
+
+def _table(content: bytes, shown: str) -> dict[str, Any]:
+    """The columns of a CSV, read through a file of our own that is gone afterwards."""
+    with temporary_file(content, "plan.csv") as path:
+        try:
+            return columns_of_file(path)
+        except CrossfeedError as error:
+            problem = error.found.replace(str(path), shown)
+            raise type(error)(problem, expected=error.expected, remedy=error.remedy) from error
+
+
+def _shown(name: str) -> str:
+    """The last part of a client's name, in printable letters."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(letter for letter in last if letter.isprintable()).strip()
+    return kept[-_LONGEST_NAME:] or "program"
 
 
 def make_plans(
@@ -38,10 +140,10 @@ def make_plans(
         raise RefusalError(422, f"{len(asked)} plans were sent.", expected=f"at most {limits.plans} side by side")
     plans: list[PlannedCommands] = []
     steps = None if seconds is None else max(1, round(seconds / history.period))
-    for number, one in enumerate(asked, start=1):
-        plan = _plan(one, history, uploads, motion, max(longest, HELD_ROWS), steps)
-        name = one.name or plan.name
-        taken = [known.name for known in plans]
+    for number, request in enumerate(asked, start=1):
+        plan = _plan(request, history, uploads, motion, max(longest, HELD_ROWS), steps)
+        name = request.name or plan.name
+        taken = [earlier.name for earlier in plans]
         plans.append(replace(plan, name=name if name not in taken else f"{name} ({number})"))
     long = next((plan for plan in plans if len(plan) > limits.rows), None)
     if long is not None:

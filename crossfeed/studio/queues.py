@@ -1,19 +1,91 @@
-"""How questions wait for their answers: quick forecasts share passes, long work has threads, slow facts are kept."""
+"""How questions wait for their answers: quick forecasts share passes, long work has threads, slow facts are kept.
+
+Whatever happens to a question is counted.
+"""
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from crossfeed.errors import CrossfeedError
+from crossfeed.extras import need
 from crossfeed.serving.shared_pass import AnswerAll, SharedPass
-from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.requests import RefusalError
 
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+LabelledValue = tuple[Mapping[str, str], float]
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
+
+
+class Metrics:
+    """Counters of this process in the text format of Prometheus; safe to use from the threads that compute."""
+
+    def __init__(self) -> None:
+        client = need("prometheus_client", "The studio", "serve")
+        registry = self._registry = client.CollectorRegistry()
+        self._client = client
+        self._gauges: list[tuple[str, str, Callable[[], Iterable[LabelledValue]]]] = []
+        began = time.monotonic()
+        up = client.Gauge("crossfeed_up_seconds", "Seconds since the start.", registry=registry)
+        up.set_function(lambda: time.monotonic() - began)
+        self._requests = client.Counter(
+            "crossfeed_requests", "Requests that were answered.", ["route", "status"], registry=registry
+        )
+        self._refused = client.Counter(
+            "crossfeed_refused", "Requests that the gate refused.", ["status"], registry=registry
+        )
+        self._cancelled = client.Counter(
+            "crossfeed_cancelled", "Work stopped because its client left.", registry=registry
+        )
+        self._seconds = client.Histogram(
+            "crossfeed_request_seconds", "Time to the answer.", ["route"], buckets=SECONDS, registry=registry
+        )
+        self._batches = client.Histogram(
+            "crossfeed_batch_size", "Forecasts that shared one pass.", buckets=SIZES, registry=registry
+        )
+        registry.register(self)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """A request came to its end."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def refused(self, status: int) -> None:
+        """A request did not pass the gate."""
+        self._refused.labels(str(status)).inc()
+
+    def passed(self, size: int) -> None:
+        """One pass of the network answered so many requests."""
+        self._batches.observe(size)
+
+    def cancelled(self) -> None:
+        """Work was stopped because its client left."""
+        self._cancelled.inc()
+
+    def watch(self, name: str, meaning: str, read: Callable[[], Iterable[LabelledValue]]) -> None:
+        """Show values that `read` gives at each scrape."""
+        self._gauges.append((name, meaning, read))
+
+    def collect(self) -> Iterator[Any]:
+        """What the registry asks for: CPU time, and the values that are watched."""
+        families = self._client.metrics_core
+        yield families.CounterMetricFamily("process_cpu_seconds", "CPU time.", value=time.process_time())
+        for name, meaning, read in self._gauges:
+            samples = list(read())
+            labels = [*samples[0][0]] if samples else []
+            family = families.GaugeMetricFamily(name, meaning, labels=labels)
+            for values, number in samples:
+                family.add_metric([values[label] for label in labels], number)
+            yield family
+
+    def text(self) -> str:
+        """Everything, one sample a line."""
+        return str(self._client.generate_latest(self._registry).decode())
 
 
 class Batcher(SharedPass[Question, Answer]):
@@ -39,7 +111,7 @@ class Batcher(SharedPass[Question, Answer]):
 
 
 class StoppedError(CrossfeedError):
-    """Raised inside a piece of work that nobody waits for any more."""
+    """Raised inside a piece of work whose client left."""
 
 
 class LongWork:

@@ -9,12 +9,10 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.ingest.table import Group
-from crossfeed.live.snapshot import ChannelForecast, Counters, Light, PlanUsed, RecentRows, Snapshot, worst
+from crossfeed.live.snapshot import ChannelForecast, Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.model.forecast import forecast
 from crossfeed.serving.history import History
-from crossfeed.studio.interval_record import IntervalRecord
-from crossfeed.studio.moments import TableMoments
-from crossfeed.studio.shown_machine import SHOWN_ROWS
+from crossfeed.studio.moments import SHOWN_ROWS, IntervalRecord, TableMoments
 
 _LEVELS = (0.5, 0.05, 0.95)  # median, low and high of a ChannelForecast
 
@@ -37,12 +35,12 @@ class Replay:
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         """Every new moment, for as long as anyone listens; one who is slow misses some."""
-        told: Snapshot | None = None
+        sent: Snapshot | None = None
         while True:
             async with self._changed:
-                while (newest := self._snapshot) is None or newest is told:
+                while (newest := self._snapshot) is None or newest is sent:
                     await self._changed.wait()
-            told = newest
+            sent = newest
             yield newest
 
     async def run(self) -> None:
@@ -65,37 +63,37 @@ class Replay:
         self._record.observe(row, dict(zip(names, history.sensors[-1].tolist())))
         longest = model.horizons[-1]
         planned = history.following_commands[:longest]
-        known = len(planned)
-        if known < longest:
-            last = planned[-1:] if known else history.commands[-1:]
-            planned = np.concatenate([planned, np.repeat(last, longest - known, axis=0)])
+        logged = len(planned)
+        if logged < longest:
+            last = planned[-1:] if logged else history.commands[-1:]
+            planned = np.concatenate([planned, np.repeat(last, longest - logged, axis=0)])
         context = model.config.context
         rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
-        said = forecast(model, rows, planned)
-        bounds = said.quantiles(_LEVELS)
-        columns = ((name, names.index(name)) for name in said.measured)
+        forecasted = forecast(model, rows, planned)
+        bounds = forecasted.quantiles(_LEVELS)
+        columns = ((name, names.index(name)) for name in forecasted.measured)
         forecasts = {
             name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in bounds)) for name, column in columns
         }
-        self._record.promise(row, said.horizons, forecasts)
+        self._record.promise(row, forecasted.horizons, forecasts)
         self._rows += 1
         self.history = history
-        self._snapshot = self._shown(history, forecasts, planned, known)
+        self._snapshot = self._shown(history, forecasts, planned, logged)
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """Share of the values that fell inside their 90 % interval, by sensor."""
         return self._record.content()
 
     def _shown(
-        self, history: History, forecasts: Mapping[str, ChannelForecast], planned: np.ndarray, known: int
+        self, history: History, forecasts: Mapping[str, ChannelForecast], planned: np.ndarray, logged: int
     ) -> Snapshot:
         schema, names = history.schema, history.schema.command_names
         present = {name: schema.sensor_names.index(name) for name in forecasts}
         lights = {name: self._record.light(name) for name in present}
         sentence = (
             "the commands that really followed in the log"
-            if known == len(planned)
-            else f"the commands of the log's last {known} rows, then the last one held"
+            if logged == len(planned)
+            else f"the commands of the log's last {logged} rows, then the last one held"
         )
         sensors, commands = history.sensors[-SHOWN_ROWS:], history.commands[-SHOWN_ROWS:]
         times = np.arange(1 - len(sensors), 1) * history.period + history.at
@@ -114,7 +112,9 @@ class Replay:
                 {name: tuple(sensors[:, column].tolist()) for name, column in present.items()},
                 {name: tuple(values) for name, values in zip(names, commands.T.tolist(), strict=True)},
             ),
-            plan=PlanUsed("followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))),
+            plan=LivePlannedCommands(
+                "followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))
+            ),
             horizons=self.opened.model.horizons,
             forecast=forecasts,
             lights=lights,

@@ -12,11 +12,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from crossfeed.errors import ConfigError
-from crossfeed.studio.access import log
 from crossfeed.studio.app import build_app
 from crossfeed.studio.gate import Gate
 from crossfeed.studio.service import Service
-from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.settings import ServeSettings, log
 
 _STEPS = 20  # of a handshake with oneself; TLS 1.3 needs three
 
@@ -96,13 +95,13 @@ def listen(settings: ServeSettings) -> socket.socket:
 
 
 def make_server(gate: Gate, settings: ServeSettings, ready: Callable[[], None]) -> Any:
-    """uvicorn with our limits; a connection that says nothing is closed, so that silent ones cannot fill the house."""
+    """uvicorn with our limits; a connection that says nothing is closed, so that silent ones take no places."""
     limits = settings.limits
 
     class WebSocketProtocol(WebSocketsSansIOProtocol):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            self.close_timeout = 1.0  # for whoever broke the protocol and does not hang up
+            self.close_timeout = 1.0  # for a client that broke the protocol and does not hang up
 
     class HttpProtocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from crossfeed.control import planner
-from crossfeed.control.cutting_law import CuttingLaw
-from crossfeed.control.load_forecast import LoadForecast
+from crossfeed.control.load_forecast import CuttingLaw, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.timeline import Timeline
 from crossfeed.ingest.table import Group, Table

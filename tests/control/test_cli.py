@@ -19,10 +19,7 @@ def test_a_log_is_collected_and_a_policy_judged(files, tmp_path):
     (tmp_path / "near.yaml").write_text("intercept: 1.01\nspread: 0.04\n")
     (tmp_path / "far.yaml").write_text("intercept: 1.2\nspread: 0.01\n")
     near = json.loads(run("judge", log, "--policy", tmp_path / "near.yaml", "--json"))
-    assert all(value["value"] is not None for value in near)
-    far = {
-        value["method"]: value for value in json.loads(run("judge", log, "--policy", tmp_path / "far.yaml", "--json"))
-    }
-    assert far["weighted"]["value"] is None
-    assert far["fitted_q"]["value"] is not None
+    assert near["low"] <= near["value"] <= near["high"]
+    far = json.loads(run("judge", log, "--policy", tmp_path / "far.yaml", "--json"))
+    assert far["value"] is None
     assert "refused" in run("judge", log, "--policy", tmp_path / "far.yaml")

@@ -9,7 +9,6 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 from crossfeed.control.environments import (  # noqa: E402
     MachineEnvironment,
-    ModelEnvironment,
     ModelVectorEnvironment,
 )
 from crossfeed.control.machine import MachineRun  # noqa: E402
@@ -27,10 +26,6 @@ def model():
 
 def test_the_machine_passes_the_checker(files):
     check_env(MachineEnvironment(str(files.program), task=TASK), skip_render_check=True)
-
-
-def test_the_model_passes_the_checker(model):
-    check_env(ModelEnvironment(model, logged(), TASK, branches=4), skip_render_check=True)
 
 
 def test_both_can_be_made_by_name(files, model):

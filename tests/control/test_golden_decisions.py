@@ -6,19 +6,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.decision import decide
-from crossfeed.control.earlier_runs import LoggedRows, find_runs
-from crossfeed.control.forecast_scores import CutScores
-from crossfeed.control.limited_sensor import LimitedSensor
-from crossfeed.control.load_calibration import LoadCalibration
-from crossfeed.control.load_forecast import KnownLoad, LoadForecast
+from crossfeed.control.earlier_runs import LoggedRows, Scatter, find_runs, smoothed
+from crossfeed.control.load_calibration import CutScores, LimitedSensor, LoadCalibration
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.margins import StudentMargin, StudentTail
-from crossfeed.control.planner import PlannerConfig, plan_ahead, plan_whole
-from crossfeed.control.scatter import Scatter, smoothed
+from crossfeed.control.planner import PlannerConfig, SearchConfig, plan_ahead, plan_whole, search
 from crossfeed.control.score import Score
-from crossfeed.control.search import SearchConfig, search
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.machines.simulated.catalogue import machine_named
@@ -75,10 +70,9 @@ HELD: dict[str, dict[str, list[float]]] = {
         "spindle_motor_temp, expected and bound": [1004.85404, 1004.85404],
     },
     "searches": {
-        "icem, colour 1, 4 knots": [54, 2452.25093, 33.2091829, 0.180870136],
-        "icem, colour 0, 4 knots": [54, 2455.43338, 33.7281274, 0.172370017],
-        "icem, colour 2, 1 knots": [54, 605.625947, 2.83483463, 0.0197103075],
-        "mppi, colour 1, 4 knots": [54, 2427.75687, 33.9507297, 0.457168664],
+        "colour 1, 4 knots": [54, 2452.25093, 33.2091829, 0.180870136],
+        "colour 0, 4 knots": [54, 2455.43338, 33.7281274, 0.172370017],
+        "colour 2, 1 knots": [54, 605.625947, 2.83483463, 0.0197103075],
     },
     "scores": {
         "cost, time, energy": [597.051162, 578.162576, 472.214663],
@@ -199,20 +193,20 @@ def told_of_laws() -> dict[str, list[float]]:
 
 def told_of_searches() -> dict[str, list[float]]:
     found, aim = {}, np.array([[0.8, 1.0], [1.1, 0.95], [0.6, 1.05], [0.9, 0.98]])
-    for method, colour, knots in (("icem", 1.0, 4), ("icem", 0.0, 4), ("icem", 2.0, 1), ("mppi", 1.0, 4)):
+    for colour, knots in ((1.0, 4), (0.0, 4), (2.0, 1)):
         tried: list[np.ndarray] = []
 
         def judge(plans: np.ndarray, tried: list[np.ndarray] = tried, knots: int = knots) -> np.ndarray:
             tried.append(plans)
             return np.abs(plans - aim[:knots]).sum((1, 2))
 
-        config = SearchConfig(method=method, colour=colour, candidates=12, elites=5, iterations=4)
+        config = SearchConfig(colour=colour, candidates=12, elites=5, iterations=4)
         best = search(
             judge, np.array([0.5, 0.9]), np.array([1.2, 1.1]), np.ones((knots, 2)), config, np.random.default_rng(6),
             lambda: 0.0,
         )  # fmt: skip
         everything = np.concatenate(tried)
-        found[f"{method}, colour {colour:g}, {knots} knots"] = [
+        found[f"colour {colour:g}, {knots} knots"] = [
             len(everything), spread_out(everything), spread_out(best.knots_N2), best.cost
         ]  # fmt: skip
     return found

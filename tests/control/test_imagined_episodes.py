@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes, draw_branches
+from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.task import read_task
 from crossfeed.schema import canonical
 from tests.control.conftest import HORIZONS, logged, small_model

@@ -5,11 +5,9 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="the extra `control` is not installed")
 
-from crossfeed.control.controllers import Moment
+from crossfeed.control.controllers import LearnedPolicy, Moment, PolicyController
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
-from crossfeed.control.learn import LearnConfig, _layers, _learner, learn
-from crossfeed.control.learned_policy import LearnedPolicy, PolicyController
-from crossfeed.control.sb3 import BranchVecEnv
+from crossfeed.control.learn import BranchVecEnv, LearnConfig, _layers, _learner, learn
 from crossfeed.control.task import read_task
 from crossfeed.errors import CheckpointError
 from crossfeed.schema import canonical
@@ -38,16 +36,15 @@ def test_the_file_says_the_same_as_the_policy(learned):
     assert again.task == TASK
 
 
-@pytest.mark.parametrize("method", ["ppo", "sac"])
-def test_the_exported_network_does_what_the_learner_does(method):
-    """SAC squashes its actions itself, PPO leaves that to its environment; the file knows one way."""
+def test_the_exported_network_does_what_the_learner_does():
+    """PPO leaves the squashing of actions to its environment; the file has it built in."""
     branches = ImaginedEpisodes.of_log(small_model(logged()), logged(), TASK, 8, 4)
-    learner = _learner(BranchVecEnv(branches, squashed=method == "sac"), LearnConfig(method=method, copies=8), 0)
+    learner = _learner(BranchVecEnv(branches), LearnConfig(copies=8), 0)
     learner.learn(256)
     seen = branches.reset(np.ones(8, dtype=bool))
-    said, _ = learner.predict(seen, deterministic=True)
+    action, _ = learner.predict(seen, deterministic=True)
     exported = LearnedPolicy(_layers(learner), TASK, {}).action(seen)
-    assert exported == pytest.approx(said if method == "sac" else np.tanh(said), abs=1e-5)
+    assert exported == pytest.approx(np.tanh(action), abs=1e-5)
 
 
 def test_whatever_the_network_says_the_knobs_stay_in_range_and_turn_slowly():
@@ -75,17 +72,3 @@ def test_a_file_that_is_no_policy(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="cannot be read"):
         LearnedPolicy.load(tmp_path / "x.safetensors")
-
-
-@pytest.mark.parametrize("method", ["ppo", "sac"])
-def test_only_a_learner_that_squashes_its_actions_itself_is_spared_it(method, monkeypatch):
-    seen = []
-
-    def stop(branches, *_):
-        seen.append(branches._squashed)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("crossfeed.control.learn._learner", stop)
-    with pytest.raises(KeyboardInterrupt):
-        learn(small_model(logged()), logged(), TASK, LearnConfig(method=method, copies=4, branches=4))
-    assert seen == [method == "sac"]

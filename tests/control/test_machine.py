@@ -6,12 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, LoadRule, PlannedKnobs
+from crossfeed.control.controllers import AsWritten, PlannedKnobs
 from crossfeed.control.machine import MachineRow, MachineRun, Workpiece
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import account, cost_by_place, idle_start, trial
 from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.schema import canonical
 from tests.control.conftest import PROGRAM
 
 
@@ -37,14 +36,6 @@ def test_a_limit_passed_in_the_cut_is_counted(piece, timeline):
     task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
     found = trial(piece, timeline, task, AsWritten(), idle_start(piece))
     assert 0 < found.passed <= found.cutting
-
-
-def test_the_load_rule_slows_down_under_load_and_speeds_up_without(piece, timeline):
-    task = read_task(None, {"slew": "100 %/s"})
-    slow = trial(piece, timeline, task, LoadRule(canonical(), rated=2.0), idle_start(piece))
-    fast = trial(piece, timeline, task, LoadRule(canonical(), rated=500.0), idle_start(piece))
-    assert slow.seconds > fast.seconds
-    assert fast.knobs[:, 0].max() == pytest.approx(1.2)
 
 
 def test_what_a_row_beyond_the_last_place_cost_belongs_to_the_last_place(timeline):

@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.limits import check_limits, highest_by_row, read_limit, read_limits
-from crossfeed.control.task import deadline_met, knob_text, read_task
+from crossfeed.control.task import (
+    check_limits,
+    deadline_met,
+    highest_by_row,
+    knob_text,
+    read_task,
+)
 from crossfeed.errors import ConfigError
 from crossfeed.schema import canonical
+from crossfeed.serving.measures import read_limit, read_limits
 
 YAML = """
 limits: [spindle_torque <= 40, spindle_power <= 8000 W]

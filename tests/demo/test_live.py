@@ -12,7 +12,7 @@ from crossfeed.demo import live as demo_live
 from crossfeed.errors import ConfigError
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import open_source
-from crossfeed.studio import start as studio
+from crossfeed.studio import service as studio
 from crossfeed.studio.monitored_machine import MonitoredMachine
 
 

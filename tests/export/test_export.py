@@ -12,9 +12,8 @@ from crossfeed.cli import app
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.setup import SourceData
-from crossfeed.export.export import export_model, in_int8
+from crossfeed.export.export import TOLERANCE, Price, check_export, export_model, in_int8, largest_difference
 from crossfeed.export.graph import ExportedNetwork, random_windows, to_onnx
-from crossfeed.export.verify import TOLERANCE, Price, check_export, largest_difference
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel

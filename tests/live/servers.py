@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
-from crossfeed.live.simulated.serve import SimulatedServer
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.live.source import Arrival, Notice, Sample
 
 _HELD: list[socket.socket] = []

@@ -5,8 +5,7 @@ from itertools import islice
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.live.simulated.faults import FIRST_S, Outage, read_fault, with_faults
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
+from crossfeed.live.simulated.serve import FIRST_S, Outage, SimulatedFeed, Step, read_fault, with_faults
 
 
 def _steps(count: int) -> list[Step]:

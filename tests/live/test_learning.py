@@ -11,9 +11,8 @@ from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.distribution import Gaussian
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner
-from crossfeed.live.row import Row
-from crossfeed.live.tracked_intervals import TrackedIntervals, _widened
+from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner, TrackedIntervals, _widened
+from crossfeed.live.snapshot import Row
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
 

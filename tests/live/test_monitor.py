@@ -11,8 +11,8 @@ from crossfeed.live.growing_file import GrowingFile
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.mtconnect import MtconnectSource
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
+from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.machines.declaration import LogFormat
 from tests.evaluation.small_machine import CONTEXT

@@ -7,8 +7,8 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.live import mtconnect
 from crossfeed.live.mtconnect import MtconnectSource
-from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
+from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.source import ALIVE, Mark, Sample
 from crossfeed.machines.declaration import PROGRAM
 from tests.live.conftest import LIMIT_S, within

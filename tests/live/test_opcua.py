@@ -9,9 +9,9 @@ pytest.importorskip("asyncua", reason="the extra 'live' is not installed")
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.opcua import OpcUaSource
-from crossfeed.live.security import Credentials, make_certificate, read_credentials, read_security
-from crossfeed.live.simulated.feed import SimulatedFeed
+from crossfeed.live.open_source import Credentials, make_certificate, read_credentials, read_security
 from crossfeed.live.simulated.opcua_server import APPLICATION_URI, OpcUaServer
+from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.source import Sample
 from crossfeed.schema import canonical
 from tests.live.conftest import LIMIT_S, within
@@ -69,6 +69,31 @@ def test_a_server_is_discovered_heard_lost_and_found_again(feed: SimulatedFeed, 
             await source.close()
 
     within(3 * LIMIT_S, work)
+
+
+def test_a_mistake_of_ours_looped_for_ever_as_a_lost_connection(
+    feed: SimulatedFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    async def work() -> None:
+        server = OpcUaServer(feed, free_port())
+        async with staged(feed, server):
+            source = OpcUaSource(server.address)
+            await source.open()
+            monkeypatch.setattr(OpcUaSource, "_subscribe", broken)
+            with pytest.raises(KeyError, match="a mistake of ours"):
+                await anext(source.arrivals())
+            monkeypatch.undo()
+            mapping = tmp_path / "mapping.yaml"
+            written = (await source.propose()).to_yaml()
+            node = next(column.native for column in (await source.propose()).mapping.columns)
+            mapping.write_text(written.replace(str(node), "the torque of x"), encoding="utf-8")
+            with pytest.raises(ConfigError, match="names a node that OPC UA cannot"):
+                await anext(OpcUaSource(server.address, mapping).arrivals())
+
+    within(LIMIT_S, work)
 
 
 def test_a_secured_server_is_heard_and_a_stranger_is_not(feed: SimulatedFeed, tmp_path: Path) -> None:

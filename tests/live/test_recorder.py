@@ -15,11 +15,9 @@ from crossfeed.errors import LogError, StorageError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.live import recorder
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.queue import BoundedQueue
-from crossfeed.live.recorder import LOCK, LiveRecorder, record
-from crossfeed.live.source import Mark, Notice, Sample
+from crossfeed.live.recorder import LOCK, LiveRecorder, record, spool_to_table
+from crossfeed.live.source import BoundedQueue, Mark, Notice, Sample
 from crossfeed.live.spool import ENDING, Damage, SpoolWriter, last_position, read_spool
-from crossfeed.live.to_table import spool_to_table
 from crossfeed.locks import locked
 from crossfeed.machines.table import mapped_format
 from tests.live.conftest import LIMIT_S, Shop, within

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
-from crossfeed.live.frame import to_frame
-from crossfeed.live.row import Row
-from crossfeed.live.row_maker import RowMaker
-from crossfeed.live.source import ALIVE, Sample
-from crossfeed.machines.declaration import LogFormat, NativeColumn, RawRun, Segmentation
+from crossfeed.live.row_maker import RowMaker, gap_samples, to_frame
+from crossfeed.live.snapshot import Row
+from crossfeed.live.source import ALIVE, CONNECTED, Sample
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.schema import Channel, Schema
 
 BEGIN = 1_700_000_000_000_000
@@ -136,3 +135,30 @@ def test_the_states_a_kind_is_cut_by_are_columns_of_the_frame() -> None:
     frame = to_frame([Sample("@State", 3.0, BEGIN), Sample("power", 5.0, BEGIN)], kind)
     assert frame["@State"].to_list() == [3.0]
     assert frame.schema["@@program"] == pl.String
+
+
+def test_of_two_values_of_one_time_a_poll_counts_the_first_and_a_change_the_last() -> None:
+    samples = [Sample("power", 1.0, 5), Sample("power", 2.0, 5), Sample("temp", 3.0, 9)]
+    polled, changes = (to_frame(samples, _kind([], driven, 10.0)) for driven in (False, True))
+    assert polled.select(CLOCK, "power", "temp").rows() == [(5, 1.0, None), (9, None, 3.0)]
+    assert changes.select(CLOCK, "power", "temp").rows() == [(5, 2.0, None), (9, 2.0, 3.0)]
+
+
+def test_what_held_before_goes_on_and_a_sign_of_life_is_no_value() -> None:
+    kind = _kind([], True, None)
+    frame = to_frame([Sample(ALIVE, 1.0, 7), Sample(PROGRAM, "O1", 3)], kind, {"power": 4.0}, extra=(CONNECTED,))
+    assert frame.select(CLOCK, "power", PROGRAM, CONNECTED).rows() == [(3, 4.0, "O1", 1.0), (7, 4.0, "O1", 1.0)]
+    assert to_frame([Sample("power", 1.0, 5)], kind)[PROGRAM].to_list() == [""]
+
+
+def test_constants_are_in_every_row() -> None:
+    kind = _kind([], True, None)
+    kind = replace(kind, columns=(*kind.columns[:2], NativeColumn("", "speed", "rpm", constant=0.5)))
+    assert to_frame([Sample("power", 1.0, 5), Sample("power", 2.0, 6)], kind)["speed"].to_list() == [0.5, 0.5]
+
+
+def test_a_gap_ends_what_is_known_right_after_its_begin() -> None:
+    assert gap_samples(_kind([], False, 10.0), 5, 9) == []
+    assert gap_samples(_kind([], True, None), 5, 9) == [
+        Sample("power", None, 6), Sample("temp", None, 6), Sample(CONNECTED, 0.0, 6), Sample(CONNECTED, 1.0, 9),
+    ]  # fmt: skip

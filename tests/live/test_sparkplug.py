@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
-from crossfeed.live.sparkplug import Metric, Payload, decode, encode
+from crossfeed.live.simulated.mqtt_publisher import encode
+from crossfeed.live.sparkplug import Metric, Payload, decode
 
 _VALUES = st.one_of(st.none(), st.floats(allow_nan=False), st.text(max_size=20))
 _METRICS = st.builds(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from crossfeed.errors import ProgramError
-from crossfeed.programs.limits import read_limits
+from crossfeed.programs.limits import read_motion_limits
 from crossfeed.programs.plan import MotionLimits, plan
 from tests.programs.nc import parse
 
@@ -129,15 +129,15 @@ def test_impossible_limits_are_refused(bad: dict) -> None:
 def test_limits_from_a_file(tmp_path) -> None:
     path = tmp_path / "limits.yaml"
     path.write_text("rapid: [30000, 30000, 20000]\ntool_change: 4\n")
-    assert read_limits(path) == MotionLimits(rapid=(30_000, 30_000, 20_000), tool_change=4)
+    assert read_motion_limits(path) == MotionLimits(rapid=(30_000, 30_000, 20_000), tool_change=4)
     path.write_text("rapid: [30000, -1, 20000]\n")
     with pytest.raises(ProgramError, match=r"rapid\.1"):
-        read_limits(path)
+        read_motion_limits(path)
     path.write_text("rapid: [")
     with pytest.raises(ProgramError, match="cannot be read"):
-        read_limits(path)
+        read_motion_limits(path)
     with pytest.raises(ProgramError, match="cannot be read"):
-        read_limits(tmp_path / "missing.yaml")
+        read_motion_limits(tmp_path / "missing.yaml")
 
 
 COORDINATE = st.floats(-50, 50).map(lambda value: round(value, 3))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.programs.bundled import bundled_programs
-from crossfeed.programs.limits import MotionLimits, read_limits
+from crossfeed.programs.limits import MotionLimits, read_motion_limits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
 
@@ -22,7 +22,7 @@ def test_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_limits_on_the_page_are_the_defaults(tmp_path: Path) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "limits.yaml").write_text(example)
-    assert read_limits(tmp_path / "limits.yaml") == MotionLimits()
+    assert read_motion_limits(tmp_path / "limits.yaml") == MotionLimits()
     assert set(re.findall(r"^(\w+):", example, re.MULTILINE)) == set(MotionLimits.model_fields)
 
 

@@ -11,6 +11,7 @@ from crossfeed.serving.measures import (
     Estimate,
     check_sensors,
     energies,
+    highest_by_sensor,
     peaks,
     power_sensors,
     read_limits,
@@ -66,16 +67,19 @@ def test_the_share_of_further_draws_inside_is_what_is_claimed(samples: int) -> N
 
 
 def test_limits_are_read_with_and_without_units() -> None:
-    assert read_limits(["power=5", "current = 2.5e1"], SCHEMA) == {"power": 5.0, "current": 25.0}
-    assert read_limits(["power=5000 W", "temperature=122 degF"], SCHEMA) == pytest.approx(
-        {"power": 5.0, "temperature": 50.0}
-    )
-    assert read_limits([], SCHEMA) == {}
+    def highest(*texts: str) -> dict[str, float]:
+        return highest_by_sensor(read_limits(texts, SCHEMA))
+
+    assert highest("power<=5", "current < 2.5e1") == {"power": 5.0, "current": 25.0}
+    assert highest("power=5000 W", "temperature<=122 degF") == pytest.approx({"power": 5.0, "temperature": 50.0})
+    assert highest() == {}
+    with pytest.raises(ConfigError, match="T1: power<=5 kW is for one tool"):
+        highest("T1: power<=5")
 
 
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("power", ConfigError), ("power=high", ConfigError), ("speed=5", SchemaError), ("power=5 V", SchemaError)],
+    [("power", ConfigError), ("power=high", ConfigError), ("speed=5", ConfigError), ("power=5 V", SchemaError)],
 )
 def test_a_bad_limit_is_refused(text: str, kind: type[Exception]) -> None:
     with pytest.raises(kind):

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.schema import canonical
-from crossfeed.serving.override_rows import under_overrides
-from crossfeed.serving.plan_program import Overrides
+from crossfeed.serving.plan import Overrides, under_overrides
 
 SCHEMA = canonical()
 

@@ -1,3 +1,5 @@
+"""Paths that are sampled row after row: whom they follow, where they stand, and the chance they share."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -12,12 +14,21 @@ from crossfeed.distribution import Mixture, StudentT
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.jepa.head import Head
+from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig
 from crossfeed.model.presets import mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history
-from crossfeed.serving.noise import standard_noise
 from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.rollout import Rollout, company
+from crossfeed.serving.rollout import (
+    CONTEXTS,
+    FEWEST,
+    PERSISTENCE,
+    Rollout,
+    followed_paths,
+    levels,
+    shared_chance,
+    standard_noise,
+)
 from crossfeed.training.run import train
 from tests.evaluation.conftest import small_config
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, normaliser_of, small_table
@@ -26,6 +37,7 @@ from tests.serving.conftest import Place, make_model
 STEPS = 20
 NOISE = standard_noise(24, STEPS, 3, 0, 0.8)
 ALONE = {"sensors": {"members": 1}}  # what a model of several says is not what any of them says
+CENTRED = InstanceNorm(InstanceNormConfig(kind="centred"))
 
 
 def some_plan(steps: int = STEPS) -> PlannedCommands:
@@ -40,7 +52,7 @@ def rollout(place: Place) -> Rollout:
 
 @given(samples=st.integers(20, 90), read=st.integers(2, 40))
 def test_paths_that_are_read_follow_themselves_and_mirrored_ones_follow_mirrored_ones(samples: int, read: int) -> None:
-    follows_N, pairs = company(samples, read), (samples + 1) // 2
+    follows_N, pairs = followed_paths(samples, read), (samples + 1) // 2
     read_G = np.unique(follows_N)
     assert len(read_G) <= max(2, read)
     assert (follows_N[read_G] == read_G).all()
@@ -111,7 +123,7 @@ def test_mirrored_paths_are_followed_by_the_same_member_and_every_path_by_one(pl
     pairs = (samples + 1) // 2
     np.testing.assert_array_equal(member_N[pairs:], member_N[: samples - pairs])
     assert set(member_N.tolist()) == {0, 1, 2}
-    counts = np.bincount(member_N[company(samples) == np.arange(samples)])
+    counts = np.bincount(member_N[followed_paths(samples) == np.arange(samples)])
     assert counts.max() - counts.min() <= 2, "each member reads about as many"
 
 
@@ -259,3 +271,122 @@ def test_uncertainty_grows_with_the_distance(tmp_path_factory: pytest.TempPathFa
         spreads.append(Rollout(model, moment).sample(some_plan(48), noise).std(0).mean(1))
     spread = np.mean(spreads, axis=0)
     assert spread[0] < spread[3] < spread[7:12].mean() < spread[40:].mean()
+
+
+@settings(max_examples=20)
+@given(short=st.integers(1, 20), more=st.integers(0, 20), seed=st.integers(0, 1000), samples=st.integers(FEWEST, 41))
+def test_a_longer_plan_begins_with_the_draws_of_a_shorter_one(short: int, more: int, seed: int, samples: int) -> None:
+    first = standard_noise(samples, short, 3, seed, 0.8)
+    second = standard_noise(samples, short + more, 3, seed, 0.8)
+    assert first.shape == (samples, short, 3)
+    np.testing.assert_array_equal(first, second[:, :short])
+
+
+def test_paths_come_in_mirrored_pairs() -> None:
+    noise = standard_noise(64, 30, 2, 0, 0.8)
+    np.testing.assert_array_equal(noise[:32], -noise[32:])
+    np.testing.assert_allclose(noise.mean(0), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("persistence", [0.0, 0.5, 0.9, PERSISTENCE])
+def test_every_row_has_unit_spread_and_the_persistence_asked_for(persistence: float) -> None:
+    noise = standard_noise(4000, 12, 2, 1, persistence)
+    np.testing.assert_allclose(noise.std(0), 1.0, atol=0.06)
+    following = (noise[:, 1:] * noise[:, :-1]).mean()
+    assert following == pytest.approx(persistence, abs=0.03)
+
+
+def test_seeds_differ() -> None:
+    assert (standard_noise(20, 5, 1, 0, 0.8) != standard_noise(20, 5, 1, 1, 0.8)).all()
+
+
+def test_too_few_samples_and_endless_persistence_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least 20"):
+        standard_noise(FEWEST - 1, 5, 1, 0, 0.8)
+    with pytest.raises(ConfigError, match="0 to below 1"):
+        standard_noise(FEWEST, 5, 1, 0, 1.0)
+
+
+def test_plans_share_their_chance_where_their_commands_agree() -> None:
+    first = np.array([[1000.0, 0.0], [1000.0, 500.0], [1000.0, 500.0], [1000.0, 500.0]])
+    other = np.array([[1000.0, 0.0], [1000.0001, 500.0], [1000.0, 450.0], [1000.0, 0.0], [0.0, 0.0]])
+    shared = shared_chance(first, other, np.array([1000.0, 1000.0]))
+    assert shared[:2].tolist() == [1.0, 1.0]
+    assert shared[2] == pytest.approx(np.exp(-0.99), abs=1e-3)
+    assert shared[3] < 1e-4
+    assert shared[4] == 0.0
+    # A hundredth of the scale is what a small command is compared with.
+    slow = shared_chance(np.array([[0.0, 0.0]]), np.array([[0.0, 1.0]]), np.array([1000.0, 1000.0]))
+    assert slow == pytest.approx(np.exp(-0.99))
+    # Noise around a standstill is no change of plan.
+    assert shared_chance(first * 0.0, first * 0.0 + 1e-3, np.array([1000.0, 1000.0])).tolist() == [1.0] * 4
+
+
+def test_futures_fork_where_plans_fork_and_keep_their_spread() -> None:
+    shared = np.repeat([1.0, 0.0], 10)
+    here = standard_noise(4000, 20, 1, 0, 0.5)[..., 0]
+    there = standard_noise(4000, 20, 1, 0, 0.5, shared)[..., 0]
+    np.testing.assert_array_equal(here[:, :10], there[:, :10])
+    together = [np.corrcoef(here[:, row], there[:, row])[0, 1] for row in (10, 19)]
+    assert together == pytest.approx([0.25, 0.0], abs=0.06)
+    np.testing.assert_allclose(there.std(0), 1.0, atol=0.06)
+
+
+def test_the_chance_that_is_not_shared_is_that_of_the_seed_as_well() -> None:
+    """Held still: the numbers behind a forecast are the same wherever and whenever its seed is named."""
+    noise = standard_noise(20, 3, 1, 7, PERSISTENCE, np.array([1.0, 0.6, 0.0]))
+    np.testing.assert_allclose(noise[0, :, 0], [0.00123015335748, -0.338033892703, -0.826183842904], rtol=1e-9)
+    np.testing.assert_allclose(noise[13, :, 0], [0.890591838757, 0.931567869807, 0.849450087558], rtol=1e-9)
+
+
+def test_with_one_window_measured_every_path_has_its_level() -> None:
+    x_RC = torch.arange(8.0)[:, None].expand(-1, 2)
+    found = levels(CENTRED.statistics, x_RC, context=8, samples=20)
+    assert found is not None
+    torch.testing.assert_close(found.centre_BC, torch.full((20, 2), 3.5))
+
+
+def test_levels_are_spread_over_the_last_windows_and_no_further() -> None:
+    x_RC = torch.arange(100.0)[:, None]
+    found = levels(CENTRED.statistics, x_RC, context=10, samples=21)
+    assert found is not None
+    centre_N = found.centre_BC[:, 0]
+    assert centre_N[0] == 94.5
+    assert centre_N.min() == 100.0 - 10 * CONTEXTS + 4.5
+    # Eleven pairs; the last path has no twin.
+    torch.testing.assert_close(centre_N[:10], centre_N[11:])
+    assert len(set(centre_N.tolist())) == 11
+
+
+@pytest.mark.parametrize("samples", [20, 21])
+def test_mirrored_paths_share_a_level(samples: int) -> None:
+    found = levels(CENTRED.statistics, torch.arange(100.0)[:, None], context=10, samples=samples)
+    assert found is not None
+    centre_N, pairs = found.centre_BC[:, 0], (samples + 1) // 2
+    torch.testing.assert_close(centre_N[: samples - pairs], centre_N[pairs:])
+    assert len(set(centre_N[:pairs].tolist())) == pairs
+
+
+def test_a_window_that_lacks_a_sensor_borrows_the_newest_level() -> None:
+    x_RC = torch.full((40, 2), 5.0)
+    x_RC[:30, 0] = torch.nan
+    x_RC[:, 1] = torch.nan
+    found = levels(CENTRED.statistics, x_RC, context=10, samples=20)
+    assert found is not None
+    torch.testing.assert_close(found.centre_BC[:, 0], torch.full((20,), 5.0))
+    torch.testing.assert_close(found.centre_BC[:, 1], torch.zeros(20))
+
+
+@pytest.mark.parametrize("kind", ["pure", "floored", "blended", "split"])
+def test_scales_are_levels_too(kind: str) -> None:
+    norm = InstanceNorm(InstanceNormConfig.model_validate({"kind": kind}))
+    found = levels(
+        norm.statistics, torch.randn(50, 3, generator=torch.Generator().manual_seed(0)), context=8, samples=30
+    )
+    assert found is not None
+    assert found.scale_BC.shape == (30, 3)
+    assert (found.scale_BC > 0.0).all()
+
+
+def test_without_instance_normalisation_there_is_no_level() -> None:
+    assert levels(InstanceNorm(InstanceNormConfig(kind="none")).statistics, torch.zeros(20, 2), 8, 20) is None

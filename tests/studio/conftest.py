@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from crossfeed.ingest.table import Table
-from crossfeed.studio.gate import Gate
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import Limits, ServeSettings
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import RANGE, make_model
+
+if TYPE_CHECKING:
+    from crossfeed.studio.gate import Gate
 
 PATIENCE = 60.0
 
@@ -59,7 +61,7 @@ def make_service(place: Place) -> Callable[..., Service]:
     """A service of the small machine; `limits` and the address can be changed."""
     pytest.importorskip("fastapi", reason="needs the extra 'serve'")
     pytest.importorskip("plotly", reason="needs the extra 'serve'")
-    from crossfeed.studio.start import make_service as start
+    from crossfeed.studio.service import make_service as start
 
     def make(
         limits: dict[str, Any] | None = None, history: bool = True, speed: float = 50.0, **address: Any
@@ -93,7 +95,7 @@ class Running:
     """A service on a real port of the loopback address."""
 
     service: Service
-    gate: Gate
+    gate: "Gate"
 
     @property
     def port(self) -> int:

@@ -204,7 +204,7 @@ def test_facts_trust_runs_and_docs_answer(make_service: Callable[..., Service]) 
 
 
 def test_page_files_hold_no_address_of_another_host(make_service: Callable[..., Service]) -> None:
-    from crossfeed.studio.page_files import PLOTLY, page_files
+    from crossfeed.studio.app import PLOTLY, page_files
 
     files = page_files()
     size = sum(len(one.packed) for path, one in files.items() if path != "/docs")
@@ -231,7 +231,7 @@ def test_page_files_hold_no_address_of_another_host(make_service: Callable[..., 
 def test_a_recorded_study_or_run_is_shown_with_its_progress(tmp_path: Any) -> None:
     import json
 
-    from crossfeed.studio.runs import runs_content
+    from crossfeed.studio.model_facts import runs_content
 
     (tmp_path / "rivals" / "runs").mkdir(parents=True)
     (tmp_path / "rivals" / "comparison.json").write_text('{"size": "tiny"}')

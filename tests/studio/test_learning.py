@@ -21,16 +21,13 @@ from crossfeed.ingest.table import Group, Table
 from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.mtconnect import MtconnectSource
-from crossfeed.live.simulated.feed import SimulatedFeed
 from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
-from crossfeed.live.simulated.serve import serve
+from crossfeed.live.simulated.serve import SimulatedFeed, serve
 from crossfeed.schema import canonical
-from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.monitored_machine import MonitoredMachine
-from crossfeed.studio.service import Service
-from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.start import LiveSetup, make_service
+from crossfeed.studio.service import LiveSetup, Service, make_service
+from crossfeed.studio.settings import Keys, ServeSettings
 from tests.live.servers import free_port
 from tests.serving.conftest import make_model
 from tests.studio.conftest import PATIENCE, running

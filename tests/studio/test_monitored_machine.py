@@ -10,16 +10,16 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.studio.access import Keys
 from crossfeed.studio.engine import ready_to_answer
+from crossfeed.studio.moments import live_content
 from crossfeed.studio.monitored_machine import MonitoredMachine
-from crossfeed.studio.refusal import RefusalError
-from crossfeed.studio.requests import PlanRequest, WhatIfRequest
+from crossfeed.studio.requests import PlanRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.service import Service
-from crossfeed.studio.settings import ServeSettings
-from crossfeed.studio.shown_machine import live_content
+from crossfeed.studio.settings import Keys, ServeSettings
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, shop, within
+
+pytest.importorskip("prometheus_client", reason="needs the extra 'serve'")
 
 __all__ = ["shop"]
 

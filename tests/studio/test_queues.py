@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from crossfeed.errors import TableError
-from crossfeed.studio.metrics import Metrics
-from crossfeed.studio.queues import Batcher, CachedAnswer, LongWork
-from crossfeed.studio.refusal import RefusalError
+from crossfeed.studio.queues import Batcher, CachedAnswer, LongWork, Metrics
+from crossfeed.studio.requests import RefusalError
 from tests.studio.conftest import EndlessWork
+
+pytest.importorskip("prometheus_client", reason="needs the extra 'serve'")
 
 
 class Held:

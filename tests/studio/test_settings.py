@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.studio.access import Keys
-from crossfeed.studio.settings import ServeSettings
+from crossfeed.studio.settings import Keys, ServeSettings
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.8.8"])

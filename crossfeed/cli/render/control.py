@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from crossfeed.cli.render.grid import grid
-from crossfeed.control.offpolicy.estimate import PolicyValue
+from crossfeed.control.offpolicy import PolicyValue
 from crossfeed.grid import significant
 from crossfeed.progress import output
 
@@ -77,15 +77,10 @@ def basis_text(experience: Mapping[str, Any]) -> str:
     return f"loads come from {source}, margins below the limits from {rows} rows of the log"
 
 
-def show_values(values: Sequence[PolicyValue], logged: float) -> None:
-    """Print what a policy would have earned by each method."""
-    rows = []
-    for value in values:
-        known = value.value is not None
-        interval = f"{value.low:.4g} to {value.high:.4g}" if known else value.refused
-        earned = f"{value.value:.4g}" if known else "refused"
-        rows.append([value.method, earned, interval, f"{value.effective:.1f}", f"{value.clipped:.1%}"])
-    output().print(
-        grid("", ["method", "a run earns", "90 % interval", "runs that count", "weights cut"], rows, words=3)
-    )
+def show_value(value: PolicyValue, logged: float) -> None:
+    """Print what a policy would have earned beside what was earned as logged."""
+    said = f"refused: {value.refused}"
+    if value.value is not None:
+        said = f"a run earns {value.value:.4g} ({value.low:.4g} to {value.high:.4g} at 90 %)"
+    output().print(f"{said}; {value.effective:.1f} runs count, {value.clipped:.1%} of the weights were cut")
     output().print(f"as logged a run earned {logged:.4g}")

@@ -2,17 +2,20 @@
 
 import asyncio
 import json
+import struct
 from contextlib import suppress
 from typing import Any
 
 from crossfeed.extras import need
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
 from crossfeed.live.simulated.opcua_server import node_path
-from crossfeed.live.simulated.serve import SimulatedServer
-from crossfeed.live.sparkplug import Metric, Payload, encode
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
+from crossfeed.live.sparkplug import BYTES, FIXED64, VARINT, Metric, Payload
 
 _GROUP = "crossfeed"
 _REBIRTH = 50  # steps between two births: a listener that comes late, and may not ask, hears the next one
+
+
+_DOUBLE, _STRING = 10, 12  # data types of Sparkplug
 
 
 class MqttPublisher(SimulatedServer):
@@ -67,8 +70,8 @@ class MqttPublisher(SimulatedServer):
             birth = [Metric(name, value, milliseconds, aliases[name]) for name, value in values.items()]
             await self._send("DBIRTH", birth, milliseconds)
             self._born = True
-        told = [Metric(None, value, milliseconds, aliases[name]) for name, value in values.items()]
-        await self._send("DDATA", told, milliseconds)
+        metrics = [Metric(None, value, milliseconds, aliases[name]) for name, value in values.items()]
+        await self._send("DDATA", metrics, milliseconds)
 
     async def die(self) -> None:
         """Say that the device is gone, and be born again with the next step."""
@@ -106,3 +109,48 @@ def _nested(flat: dict[str, Any]) -> dict[str, Any]:
         owner, _, last = name.partition("/")
         content.setdefault(owner, {})[last] = value
     return content
+
+
+def encode(payload: Payload) -> bytes:
+    """A Sparkplug B payload, as `crossfeed.live.sparkplug` reads it."""
+    content = b"" if payload.time is None else _key(1, VARINT) + _varint(payload.time)
+    for metric in payload.metrics:
+        packed = _packed(metric)
+        content += _key(2, BYTES) + _varint(len(packed)) + packed
+    return content + (b"" if payload.sequence is None else _key(3, VARINT) + _varint(payload.sequence))
+
+
+def _packed(metric: Metric) -> bytes:
+    content = b""
+    if metric.name is not None:
+        content += _text(1, metric.name)
+    if metric.alias is not None:
+        content += _key(2, VARINT) + _varint(metric.alias)
+    if metric.time is not None:
+        content += _key(3, VARINT) + _varint(metric.time)
+    data_type = _STRING if isinstance(metric.value, str) else _DOUBLE
+    content += _key(4, VARINT) + _varint(data_type)
+    if metric.historical:
+        content += _key(5, VARINT) + b"\x01"
+    if metric.value is None:
+        return content + _key(7, VARINT) + b"\x01"
+    if isinstance(metric.value, str):
+        return content + _text(15, metric.value)
+    return content + _key(13, FIXED64) + struct.pack("<d", float(metric.value))
+
+
+def _varint(value: int) -> bytes:
+    parts: list[int] = []
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def _key(number: int, wire: int) -> bytes:
+    return _varint(number << 3 | wire)
+
+
+def _text(number: int, text: str) -> bytes:
+    content = text.encode()
+    return _key(number, BYTES) + _varint(len(content)) + content

@@ -1,6 +1,6 @@
 """An MTConnect agent: /probe, /current, /sample with multipart streams, over real HTTP.
 
-It keeps a buffer of the newest observations like any agent; who asks for older ones is told OUT_OF_RANGE.
+It keeps a buffer of the newest observations like any agent; older ones are answered with OUT_OF_RANGE.
 """
 
 import asyncio
@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
-from crossfeed.live.simulated.serve import SimulatedServer
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical, conversion
 
@@ -92,14 +91,16 @@ class MtconnectAgent(SimulatedServer):
 
     async def tell(self, step: Step, stamp: int) -> None:
         """Values that changed become observations; the buffer never holds a repeated one."""
-        told: dict[str, str] = {"program": step.program or "UNAVAILABLE", "line": str(step.line)}
-        told |= {"execution": "ACTIVE" if step.program else "READY", "feed_override": f"{step.feed_override:g}"}
+        values: dict[str, str] = {"program": step.program or "UNAVAILABLE", "line": str(step.line)}
+        values |= {"execution": "ACTIVE" if step.program else "READY", "feed_override": f"{step.feed_override:g}"}
         for channel, value in step.values.items():
             item = self._by_channel.get(channel)
             if item is not None:
                 factor = conversion(canonical().channel(channel).unit, _NATIVE[item.units])
-                told[channel] = "UNAVAILABLE" if channel in step.missing else repr(value * factor.scale + factor.offset)
-        for channel, text in told.items():
+                values[channel] = (
+                    "UNAVAILABLE" if channel in step.missing else repr(value * factor.scale + factor.offset)
+                )
+        for channel, text in values.items():
             item = self._by_channel.get(channel)
             before = self._current.get(channel)
             if item is not None and (before is None or before.value != text):
@@ -133,13 +134,15 @@ class MtconnectAgent(SimulatedServer):
         return self._out_of_range(begin) or self._streams(self._held(begin, asked))
 
     def _out_of_range(self, begin: int) -> str:
-        """What those are told who ask for a sequence that the buffer does not hold; else nothing."""
+        """The error page for a sequence that the buffer does not hold; else nothing."""
         if self._first <= begin <= self._next:
             return ""
         return self._error("OUT_OF_RANGE", f"'from' must be between {self._first} and {self._next}")
 
     def _held(self, begin: int, asked: dict[str, str]) -> list[_Observation]:
-        return [one for one in self._buffer if one.sequence >= begin][: int(asked.get("count", "100"))]
+        return [observation for observation in self._buffer if observation.sequence >= begin][
+            : int(asked.get("count", "100"))
+        ]
 
     async def _stream(self, writer: asyncio.StreamWriter, asked: dict[str, str]) -> None:
         begin = int(asked.get("from", self._first))
@@ -150,14 +153,14 @@ class MtconnectAgent(SimulatedServer):
             if refusal := self._out_of_range(begin):
                 _part(writer, refusal)
                 break
-            found = self._held(begin, asked)
-            if not found:
+            observations = self._held(begin, asked)
+            if not observations:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(heartbeat):
                         await self._news.wait()
-                found = self._held(begin, asked)
-            _part(writer, self._streams(found))
-            begin = found[-1].sequence + 1 if found else begin
+                observations = self._held(begin, asked)
+            _part(writer, self._streams(observations))
+            begin = observations[-1].sequence + 1 if observations else begin
             await writer.drain()
             await asyncio.sleep(interval)
         writer.write(b"0\r\n\r\n")
@@ -178,17 +181,17 @@ class MtconnectAgent(SimulatedServer):
     def _current_page(self) -> str:
         return self._streams(self._current.values(), self._next)
 
-    def _streams(self, found: Iterable[_Observation], following: int | None = None) -> str:
-        found = list(found)
-        following = following or (found[-1].sequence + 1 if found else self._next)
+    def _streams(self, observations: Iterable[_Observation], following: int | None = None) -> str:
+        observations = list(observations)
+        following = following or (observations[-1].sequence + 1 if observations else self._next)
         parts: dict[tuple[str, str], dict[str, list[str]]] = {}
-        for one in found:
-            item = one.item
+        for seen in observations:
+            item = seen.item
             group = "Samples" if item.category == "SAMPLE" else "Events"
             subtype = f' subType="{item.subtype}"' if item.subtype else ""
             parts.setdefault((item.component, item.owner), {}).setdefault(group, []).append(
-                f'<{item.element} dataItemId="{item.identity}" name="{item.channel}" timestamp="{_text(one.stamp)}" '
-                f'sequence="{one.sequence}"{subtype}>{escape(one.value)}</{item.element}>'
+                f'<{item.element} dataItemId="{item.identity}" name="{item.channel}" timestamp="{_text(seen.stamp)}" '
+                f'sequence="{seen.sequence}"{subtype}>{escape(seen.value)}</{item.element}>'
             )
         body = "".join(
             f'<ComponentStream component="{component}" name="{owner}" componentId="{owner}">'

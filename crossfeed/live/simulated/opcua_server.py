@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.extras import need
-from crossfeed.live.simulated.feed import SimulatedFeed, Step
-from crossfeed.live.simulated.serve import SimulatedServer
+from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.machines.declaration import MICROSECONDS
 from crossfeed.schema import canonical
 
@@ -96,9 +95,9 @@ class OpcUaServer(SimulatedServer):
             node_id = ua.NodeId(".".join((self._feed.name, *path)), space)
             node = await parent.add_variable(node_id, ua.QualifiedName(path[-1], space), value)
             if unit is not None:
-                told = ua.EUInformation()
-                told.UnitId, told.DisplayName = _UNITS[unit], ua.LocalizedText(unit)
-                await node.add_property(0, "EngineeringUnits", told)
+                information = ua.EUInformation()
+                information.UnitId, information.DisplayName = _UNITS[unit], ua.LocalizedText(unit)
+                await node.add_property(0, "EngineeringUnits", information)
             return node
 
         for channel in self._feed.channels:
@@ -118,8 +117,8 @@ class OpcUaServer(SimulatedServer):
         for name, value in values.items():
             status = ua.StatusCodes.BadSensorFailure if name in step.missing else ua.StatusCodes.Good
             variant = ua.Variant(value, _variant_type(ua, value))
-            told = ua.DataValue(variant, ua.StatusCode(status), SourceTimestamp=when, ServerTimestamp=now)
-            await self._server.write_attribute_value(self._nodes[name].nodeid, told)
+            data_value = ua.DataValue(variant, ua.StatusCode(status), SourceTimestamp=when, ServerTimestamp=now)
+            await self._server.write_attribute_value(self._nodes[name].nodeid, data_value)
         await asyncio.sleep(0)
 
     async def vanish(self) -> None:
@@ -147,7 +146,7 @@ class _Users:
 
     def get_user(self, iserver: Any, username: Any = None, password: Any = None, certificate: Any = None) -> Any:  # noqa: ARG002
         rules = need("asyncua.crypto.permission_rules", "An OPC UA server", "live")
-        told = password.decode() if isinstance(password, bytes) else password
-        if username in self._users and self._users[username] == told:
+        given = password.decode() if isinstance(password, bytes) else password
+        if username in self._users and self._users[username] == given:
             return rules.User(role=rules.UserRole.User)
         return None
