@@ -129,7 +129,8 @@ def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
             encoded = column.cast(pa.string()).combine_chunks().dictionary_encode(null_encoding="encode")
         texts = [text or "" for text in encoded.dictionary.to_pylist()]
         names[key] = list(dict.fromkeys(texts))
-        codes[key] = np.array([names[key].index(text) for text in texts])[_values(encoded.indices, np.int32)]
+        code = {text: number for number, text in enumerate(names[key])}
+        codes[key] = np.array([code[text] for text in texts])[_values(encoded.indices, np.int32)]
     change = np.zeros(rows, dtype=bool)
     change[0] = True
     for key in ("machine", "session", "run"):

@@ -120,7 +120,8 @@ class Table(ShownByGrids):
 
     def select(self, groups: Sequence[Group]) -> Self:
         """The table of these groups alone, in the order given."""
-        unknown = [group.key for group in groups if group not in self.groups]
+        members = set(self.groups)
+        unknown = [group.key for group in groups if group not in members]
         if unknown or not groups:
             raise TableError(
                 f"The table has no group {', '.join(unknown)}." if unknown else "No group was selected.",
@@ -239,7 +240,9 @@ class Table(ShownByGrids):
 
 def row_numbers(groups: Sequence[Group]) -> np.ndarray:
     """The numbers of the rows of these groups, one group after the other."""
-    return np.concatenate([np.arange(group.start, group.stop) for group in groups])
+    lengths = np.array([len(group) for group in groups], dtype=np.int64)
+    begins = np.array([group.start for group in groups], dtype=np.int64) - np.cumsum(lengths) + lengths
+    return np.asarray(np.arange(lengths.sum()) + np.repeat(begins, lengths))
 
 
 def moved_up(groups: Sequence[Group]) -> tuple[Group, ...]:

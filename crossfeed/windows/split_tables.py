@@ -96,15 +96,21 @@ def _frames(
     schema = tables[0].schema
     learned, strange = dict[str, list[Rows]](), dict[str, list[Rows]]()
     for table, split in zip(tables, splits, strict=True):
-        training = split.groups(table, "train")
-        for machine in table.machines():
-            own = [group for group in training if group.machine == machine]
-            met = [group for group in table.groups if group.machine == machine]
-            rows = row_numbers(own) if own else first_rows(met)
-            (learned if own else strange).setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
+        training = _by_machine(split.groups(table, "train"))
+        for machine, groups in _by_machine(table.groups).items():
+            rows = row_numbers(training[machine]) if machine in training else first_rows(groups)
+            side = learned if machine in training else strange
+            side.setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
     frames = {machine: fit_frame(schema, *_joined(parts), usual) for machine, parts in learned.items()}
     known = usual or usual_scales(schema, list(frames.values()))
     return frames | {machine: fit_frame(schema, *_joined(parts), known) for machine, parts in strange.items()}
+
+
+def _by_machine(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    of_machine: dict[str, list[Group]] = {}
+    for group in groups:
+        of_machine.setdefault(group.machine, []).append(group)
+    return of_machine
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
