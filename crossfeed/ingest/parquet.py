@@ -1,8 +1,7 @@
 """Tables to and from Parquet: crossfeed's own with their metadata, and foreign ones by their column names."""
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from crossfeed.errors import TableError
 from crossfeed.ingest.arrow_columns import columns_of, floats, strings
 from crossfeed.ingest.table import KEYS, hashed_bytes
+from crossfeed.json_file import CHECKSUM, checksum, verify
 from crossfeed.schema import Schema, canonical
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def to_arrow(table: "Table") -> Any:
     columns: dict[str, Any] = {}
     for key in KEYS:
         names = list(dict.fromkeys(getattr(group, key) for group in table.groups))
-        codes = np.repeat([names.index(getattr(group, key)) for group in table.groups], counts).astype(np.int32)
+        code = {name: number for number, name in enumerate(names)}
+        codes = np.repeat([code[getattr(group, key)] for group in table.groups], counts).astype(np.int32)
         indices = pa.Array.from_buffers(pa.int32(), len(codes), [None, pa.py_buffer(codes)])
         columns[key] = pa.DictionaryArray.from_arrays(indices, strings(names))
     columns["time"] = floats(table.time)
@@ -40,7 +41,7 @@ def to_arrow(table: "Table") -> Any:
     content = {"schema": table.schema.model_dump(mode="json"), "period": table.period, "manifest": table.manifest}
     # As JSON keeps it, so that the hash is that of what will be read.
     content = json.loads(json.dumps(content, allow_nan=False))
-    content["sha256"] = _content_hash(table.fingerprint(), content, table.extras)
+    content[CHECKSUM] = checksum(content, _blocks(table))
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
 
 
@@ -58,31 +59,21 @@ def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
             )
         parts = columns_of(arrow, own, path)
         parts |= {"schema": own, "period": float(content["period"]), "manifest": content["manifest"]}
-        _check_hash(parts, content, path)
+        from crossfeed.ingest.table import Table
+
+        stated = content.pop(CHECKSUM, None)
+        remedy = "Copy the table again from where it was made, or ingest the logs again."
+        verify(path, stated, checksum(content, _blocks(Table(**parts))), remedy, TableError)
         return parts
     return _foreign(arrow, schema or canonical(), path)
 
 
-def _check_hash(parts: dict[str, Any], content: dict[str, Any], path: Path) -> None:
-    """Refuse a table whose bytes changed; tables of before there was a hash are taken as they are."""
-    from crossfeed.ingest.table import Table
-
-    told = content.pop("sha256", None)
-    if told is not None and told != _content_hash(Table(**parts).fingerprint(), content, parts["extras"]):
-        raise TableError(
-            f"{path} was changed after it was written.",
-            expected="the rows, schema and manifest that crossfeed wrote there",
-            remedy="Copy the table again from where it was made, or ingest the logs again.",
-        )
-
-
-def _content_hash(fingerprint: str, content: dict[str, Any], extras: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 over everything a table file holds."""
-    digest = hashlib.sha256((fingerprint + json.dumps(content, sort_keys=True)).encode())
-    for name in sorted(extras):
-        digest.update(name.encode())
-        digest.update(hashed_bytes(extras[name]))
-    return digest.hexdigest()
+def _blocks(table: "Table") -> Iterator[bytes]:
+    """What a table file holds beside its metadata: the rows by their fingerprint, and further columns by name."""
+    yield table.fingerprint().encode()
+    for name in sorted(table.extras):
+        yield name.encode()
+        yield hashed_bytes(table.extras[name])
 
 
 def has_own_schema(path: Path) -> bool:
