@@ -12,7 +12,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ingest/resample.py": ("ingest/test_resample.py",),
     "windows/listing.py": ("windows/test_windows.py", "windows/test_counts.py"),
     "windows/corrupt.py": ("windows/test_corrupt.py",),
-    "windows/block_runs.py": ("windows/test_corrupt.py",),
     "windows/normalise.py": ("windows/test_normalise.py",),
     "windows/split.py": ("windows/test_split.py",),
     "evaluation/conformal.py": ("evaluation/test_conformal.py", "evaluation/test_evaluate.py"),
@@ -28,8 +27,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "distribution/quantiles.py": ("distribution/test_families.py",),
     "windows/frame.py": ("windows/test_frame.py", "model/test_new_machine.py"),
     "windows/machine_changes.py": ("windows/test_machine_changes.py",),
-    "windows/no_load.py": ("windows/test_no_load.py", "windows/test_plan_changes.py"),
-    "windows/plan_changes.py": ("windows/test_plan_changes.py",),
+    "windows/plan_changes.py": ("windows/test_no_load.py", "windows/test_plan_changes.py"),
     "windows/windows.py": ("windows/test_windows.py",),
     "model/new_machine.py": ("model/test_new_machine.py",),
     "model/sensors/commands.py": _SENSORS,
@@ -65,11 +63,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "control/margins.py": ("control/test_margins.py", _DECISIONS),
     "control/score.py": ("control/test_decision.py", _DECISIONS),
     "control/search.py": ("control/test_search.py", _DECISIONS),
-    "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py", _FINDINGS),
-    "audits/factors.py": ("audits/test_units.py", _FINDINGS),
     "audits/physics.py": ("audits/test_units.py", _FINDINGS),
     "audits/stages.py": ("audits/test_causality.py",),
-    "audits/subject.py": ("audits/test_subject.py", "audits/test_windows.py", "audits/test_commands.py"),
+    "audits/subject.py": ("audits/test_subject.py", "audits/test_units.py", "audits/test_windows.py", _FINDINGS),
     "baselines/budget.py": ("baselines/test_fitting.py", "baselines/test_compare.py"),
     "baselines/inputs.py": ("baselines/test_networks.py", "baselines/test_fitting.py"),
     "baselines/instance.py": ("baselines/test_networks.py",),
@@ -139,7 +135,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "machines/mtconnect_channels.py": ("machines/test_mtconnect_devices.py",),
     "machines/mtconnect_events.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
-    "machines/numbers.py": ("machines/test_delimited.py", "machines/test_table.py"),
+    "machines/delimited.py": ("machines/test_delimited.py", "machines/test_table.py"),
     "machines/simulated/filters.py": (
         "machines/simulated/test_dynamics.py",
         "machines/simulated/test_axes.py",
@@ -257,16 +253,16 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("windows/corrupt.py", "1e-09", ""): "any tiny number keeps a whole rank whole",
     ("distribution/student_t.py", "nu - 1.0", _SEARCH): "the slope of a search that ends at the same value, later",
     ("distribution/student_t.py", "0.0", _START): "nothing lies there where many degrees of freedom ask for it",
-    ("windows/block_runs.py", "0", "return draw((batch, 0)).long()"): "a run of no length hides nothing",
-    ("windows/block_runs.py", "2.0 * wanted", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
-    ("windows/block_runs.py", "2.0", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
-    ("windows/block_runs.py", "3.0 * math.sqrt(mean)", _ENOUGH): _MORE_RUNS,
-    ("windows/block_runs.py", "3.0", _ENOUGH): _MORE_RUNS,
-    ("windows/block_runs.py", "2", _ENOUGH): _MORE_RUNS,
-    ("windows/block_runs.py", "1", "start_BR = before_BR + torch.minimum((lot_BR * (free_BR + 1)).long(), free_BR)"): (
+    ("windows/corrupt.py", "0", "return draw((batch, 0)).long()"): "a run of no length hides nothing",
+    ("windows/corrupt.py", "2.0 * wanted", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
+    ("windows/corrupt.py", "2.0", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
+    ("windows/corrupt.py", "3.0 * math.sqrt(mean)", _ENOUGH): _MORE_RUNS,
+    ("windows/corrupt.py", "3.0", _ENOUGH): _MORE_RUNS,
+    ("windows/corrupt.py", "2", _ENOUGH): _MORE_RUNS,
+    ("windows/corrupt.py", "1", "start_BR = before_BR + torch.minimum((lot_BR * (free_BR + 1)).long(), free_BR)"): (
         "the ring is cut open at random, so only the gaps between runs become a little uneven"
     ),
-    ("windows/block_runs.py", "0", "wanted = max(wanted, SHORTEST_RUN) if wanted else 0"): (
+    ("windows/corrupt.py", "0", "wanted = max(wanted, SHORTEST_RUN) if wanted else 0"): (
         "a run of a single step with no neighbour is dropped"
     ),
     ("windows/split.py", "2", 'return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)'): (
@@ -285,12 +281,12 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("distribution/inversion.py", "x_N.device.type == 'cpu'", ""): "what rests is put aside to save time",
     ("distribution/inversion.py", "newton_N < high_N", ""): "a step to the very edge of its bracket is a step too",
     (
-        "windows/no_load.py",
+        "windows/plan_changes.py",
         "0.0",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): ("where the lowest of sixteen bins ends"),
     (
-        "windows/no_load.py",
+        "windows/plan_changes.py",
         "1",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): "into how many bins speeds are divided",
@@ -440,7 +436,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",
     ("windows/corrupt.py", "2", "if steps < 2:"): "a single change never lies above its own quantile",
     (
-        "windows/no_load.py",
+        "windows/plan_changes.py",
         "BINS + 1",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): "into how many bins speeds are divided",
@@ -545,7 +541,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "np.abs(off_T) <= _REAL * scatter.spread",
         "",
     ): "a reading that stands out by exactly so much",
-    ("machines/numbers.py", "values.null_count() > texts.null_count()", ""): (
+    ("machines/delimited.py", "values.null_count() > texts.null_count()", ""): (
         "in a column of plain numbers nothing stands between thousands"
     ),
     ("programs/expressions.py", "1", '"NEGATE": (1, operator.neg),'): _SIGN,

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossfeed.audits.drives import command_of, drive_of, inside_groups, signals_of
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.subject import Case, Signal, Subject
+from crossfeed.audits.subject import Case, Signal, Subject, command_of, drive_of, inside_groups, signals_of
 
 # On real logs with both columns, set-points repeat exactly on 58 % or more of the plateau rows and measured values on
 # 30 % or less; of the rows next to zero 98 % against 59 % are exactly zero. A spindle set-point always repeats; the

@@ -11,7 +11,7 @@ import numpy as np
 from crossfeed.atomic import storage_error
 from crossfeed.audits.subject import Case, Role, Signal, Subject, WindowRows, subjects_of
 from crossfeed.errors import CheckpointError, TableError
-from crossfeed.ingest.table import KEYS, Group, Table, moved_up, row_numbers
+from crossfeed.ingest.table import KEYS, Group, Table, groups_by_machine, moved_up, row_numbers
 from crossfeed.machines.column_names import read_name
 from crossfeed.schema import QUANTITIES, canonical
 from crossfeed.windows.normalise import Normaliser
@@ -89,8 +89,7 @@ def _foreign(path: Path) -> list[Subject]:
         raise TableError(f"{path} has no numeric column.", expected="at least one column of numbers")
     subjects = []
     groups = _groups(frame, keys, path.stem)
-    for machine in dict.fromkeys(group.machine for group in groups):
-        own = [group for group in groups if group.machine == machine]
+    for machine, own in groups_by_machine(groups).items():
         rows = row_numbers(own)
         steps = np.diff(time[rows]) if time is not None else np.zeros(0)
         steps = steps[steps > 0]

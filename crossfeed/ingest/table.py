@@ -245,6 +245,14 @@ def row_numbers(groups: Sequence[Group]) -> np.ndarray:
     return np.asarray(np.arange(lengths.sum()) + np.repeat(begins, lengths))
 
 
+def groups_by_machine(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups of every machine, machines in the order in which they appear."""
+    of_machine: dict[str, list[Group]] = {}
+    for group in groups:
+        of_machine.setdefault(group.machine, []).append(group)
+    return of_machine
+
+
 def moved_up(groups: Sequence[Group]) -> tuple[Group, ...]:
     """The groups one after the other from row 0 on, as they stand in a table of theirs alone."""
     stops = np.cumsum([len(group) for group in groups]).tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.ingest.table import Group, Table, row_numbers
+from crossfeed.ingest.table import Group, Table, groups_by_machine, row_numbers
 from crossfeed.windows.frame import first_rows, fit_frame, framed, placeholder_frame, usual_scales
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
@@ -96,21 +96,14 @@ def _frames(
     schema = tables[0].schema
     learned, strange = dict[str, list[Rows]](), dict[str, list[Rows]]()
     for table, split in zip(tables, splits, strict=True):
-        training = _by_machine(split.groups(table, "train"))
-        for machine, groups in _by_machine(table.groups).items():
+        training = groups_by_machine(split.groups(table, "train"))
+        for machine, groups in groups_by_machine(table.groups).items():
             rows = row_numbers(training[machine]) if machine in training else first_rows(groups)
             side = learned if machine in training else strange
             side.setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
     frames = {machine: fit_frame(schema, *_joined(parts), usual) for machine, parts in learned.items()}
     known = usual or usual_scales(schema, list(frames.values()))
     return frames | {machine: fit_frame(schema, *_joined(parts), known) for machine, parts in strange.items()}
-
-
-def _by_machine(groups: Iterable[Group]) -> dict[str, list[Group]]:
-    of_machine: dict[str, list[Group]] = {}
-    for group in groups:
-        of_machine.setdefault(group.machine, []).append(group)
-    return of_machine
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

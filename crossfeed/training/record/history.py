@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.arrow_columns import column
+from crossfeed.ingest.parquet import column
 from crossfeed.json_file import CHECKSUM, checksum, plain, verify
 
 Row = Mapping[str, Any]
