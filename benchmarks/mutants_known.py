@@ -122,10 +122,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "live/row.py": ("live/test_row.py", "live/test_monitor.py"),
     "live/sparkplug.py": ("live/test_sparkplug.py",),
     "live/tracked_intervals.py": ("live/test_learning.py",),
-    "machines/column_names.py": ("machines/test_column_names.py", "machines/test_template.py"),
     "machines/dialect.py": ("machines/test_delimited.py",),
     "machines/log_clock.py": ("machines/test_log_clock.py", "machines/test_template.py", "machines/test_table.py"),
-    "machines/log_columns.py": ("machines/test_log_columns.py", "machines/test_template.py", "machines/test_table.py"),
+    "machines/proposal.py": (
+        "machines/test_column_names.py",
+        "machines/test_log_columns.py",
+        "machines/test_template.py",
+    ),
     "machines/joanneum.py": ("machines/test_joanneum.py", "machines/test_log_formats.py"),
     "machines/thws.py": ("machines/test_thws.py", "machines/test_log_formats.py"),
     "machines/mtconnect.py": (
@@ -134,7 +137,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "machines/test_mtconnect_devices.py",
     ),
     "machines/mtconnect_channels.py": ("machines/test_mtconnect_devices.py",),
-    "machines/mtconnect_events.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
+    "machines/mtconnect_devices.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
     "machines/delimited.py": ("machines/test_delimited.py", "machines/test_table.py"),
     "machines/simulated/filters.py": (
         "machines/simulated/test_dynamics.py",
@@ -365,14 +368,14 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
     ): "any seed searches",
     ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
-    ("machines/log_columns.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
+    ("machines/proposal.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
         "a correlation of exactly the least"
     ),
-    ("machines/log_columns.py", "0.05", "rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))"): (
+    ("machines/proposal.py", "0.05", "rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))"): (
         "which rows of a loaded spindle tell watts from kilowatts"
     ),
     (
-        "machines/log_columns.py",
+        "machines/proposal.py",
         "0",
         "if rows.sum() < _FEWEST_ROWS or one[rows].std() == 0 or two[rows].std() == 0:",
     ): "where nothing varies the correlation is no number, and that follows nothing",
@@ -390,7 +393,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "_coming_to_rest(windows, turns_N) < SHARE * STOPPED",
         "",
     ): "a share of exactly so much",
-    ("machines/log_columns.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
+    ("machines/proposal.py", "100.0 <= middle <= 1200.0", ""): "a link of exactly so many volts",
     ("control/environments.py", "row.truth[n] * scale", ""): "every power of the simulator is in kW",
     ("live/trust.py", "self._far.get(name, 0.0) > _FARTHEST", ""): "a value that is exactly so far away",
     (
@@ -413,7 +416,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "cells > 0",
         "mean_depth = np.divide(volume, cells * block.cell**2, out=np.ones(count), where=cells > 0)",
     ): "what removes nothing is air either way",
-    ("machines/log_columns.py", "1000", 'off = ratio / (1000 if unit == "kW" else 1)'): (
+    ("machines/proposal.py", "1000", 'off = ratio / (1000 if unit == "kW" else 1)'): (
         "a quotient that is off by a thousandth is rounded"
     ),
     ("model/parts/attention.py", "key_value_BS2D.shape[1] <= LONGEST", ""): "kernels are there on a GPU alone",
@@ -475,7 +478,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("fleet/log.py", "np.abs(signals.trace.physics.axis_velocity) > _STANDING", ""): (
         "a velocity of exactly what counts as standing"
     ),
-    ("machines/log_columns.py", "1 / 3 < off < 3", ""): "a ratio of exactly three, or a third",
+    ("machines/proposal.py", "1 / 3 < off < 3", ""): "a ratio of exactly three, or a third",
     ("machines/simulated/stock.py", "1e-06", "stride = max(float(travelled[-1]) / count, 1e-6)"): (
         "any tiny number keeps a path of no length from being divided by"
     ),

@@ -12,7 +12,7 @@ from crossfeed.atomic import storage_error
 from crossfeed.audits.subject import Case, Role, Signal, Subject, WindowRows, subjects_of
 from crossfeed.errors import CheckpointError, TableError
 from crossfeed.ingest.table import KEYS, Group, Table, groups_by_machine, moved_up, row_numbers
-from crossfeed.machines.column_names import read_name
+from crossfeed.machines.proposal import read_name
 from crossfeed.schema import QUANTITIES, canonical
 from crossfeed.windows.normalise import Normaliser
 

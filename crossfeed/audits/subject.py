@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from crossfeed.ingest.table import Group, Table, groups_by_machine
-from crossfeed.machines.column_names import read_name
+from crossfeed.machines.proposal import read_name
 from crossfeed.windows.normalise import Normaliser
 
 if TYPE_CHECKING:

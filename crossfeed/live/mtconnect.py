@@ -18,9 +18,8 @@ from crossfeed.live.reconnect import reconnecting
 from crossfeed.live.source import ALIVE, LINE, OVERRIDES, Arrival, LiveSource, Mark, Notice, Sample, live_segmentation
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.mtconnect import LOG_FORMAT
-from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_channels import DeviceMapping, propose
 from crossfeed.machines.mtconnect_devices import Item, read_devices, tag
-from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
 
 _INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
@@ -77,9 +76,9 @@ class MtconnectSource(LiveSource):
         for item in items.values():
             if item.type in ("LINE", "LINE_NUMBER"):
                 self._names.setdefault(_key(item), LINE)
-        for one in proposal.channels:
-            if one.name in OVERRIDES:
-                self._names.setdefault(_key(one.item), OVERRIDES[one.name])
+        for channel in proposal.channels:
+            if channel.channel in OVERRIDES:
+                self._names.setdefault(_key(by_name[channel.native]), OVERRIDES[channel.channel])
         if proposal.program is not None:
             self._names[_key(by_name[proposal.program])] = PROGRAM
         return replace(

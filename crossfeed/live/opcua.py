@@ -9,8 +9,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.extras import need
-from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.mapping_proposal import MappingProposal
+from crossfeed.live.mapping import LiveMapping, MappingProposal
 from crossfeed.live.opcua_discovery import discover
 from crossfeed.live.reconnect import reason, reconnecting, silence
 from crossfeed.live.security import Credentials, Security, secure

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from crossfeed.extras import need
-from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
+from crossfeed.live.mapping import MappingProposal, SourceNode, propose_mapping
 
 _DEEPEST, _MOST_NODES, _LONGEST_S = 10, 5000, 60.0
 
@@ -12,7 +12,7 @@ _DEEPEST, _MOST_NODES, _LONGEST_S = 10, 5000, 60.0
 async def discover(client: Any) -> MappingProposal:
     """Walk through the objects of a server and propose channels for its variables."""
     ua = need("asyncua", "OPC UA", "live").ua
-    found: list[FoundNode] = []
+    found: list[SourceNode] = []
     machine = ""
     children = await client.nodes.objects.get_children()
     stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
@@ -34,7 +34,7 @@ async def discover(client: Any) -> MappingProposal:
     return propose_mapping(machine or "machine", found)
 
 
-async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
+async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> SourceNode:
     unit = None
     for child in await node.get_properties():
         if (await child.read_browse_name()).Name == "EngineeringUnits":
@@ -43,4 +43,4 @@ async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
     # By its type, not by its value: a sensor that has failed just now still is one.
     variant = await node.read_data_type_as_variant_type()
     numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
-    return FoundNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])
+    return SourceNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])

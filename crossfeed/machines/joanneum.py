@@ -15,6 +15,7 @@ from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogFormat, 
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
+from crossfeed.machines.log_formats import register_log_format
 from crossfeed.schema import canonical
 
 CYCLE = "2 ms"
@@ -142,3 +143,4 @@ LOG_FORMAT = LogFormat(
     notes="Its record says CC BY-NC, other places say CC BY: the stricter one counts. "
     "The cycle of 2 ms is taken from the data set's description; the files count cycles.",
 )
+register_log_format(LOG_FORMAT)

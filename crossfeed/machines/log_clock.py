@@ -7,13 +7,10 @@ import numpy as np
 import polars as pl
 
 from crossfeed.machines.clock import clock_from_text, put_back_in_autumn, seconds
-from crossfeed.machines.column_names import split_unit
 from crossfeed.machines.declaration import MICROSECONDS
+from crossfeed.machines.proposal import COLUMNS, split_unit
 
-_NAMES = (
-    "time", "zeit", "timestamp", "zeitstempel", "datetime", "datum", "date", "uhrzeit", "stamp", "ts", "t", "clock",
-    "cycle",
-)  # fmt: skip
+_NAMES = COLUMNS["clock"]
 _TIME_OF_DAY = r"^\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?$"
 _OFFSET = re.compile(r"(Z|UTC|[+-]\d{2}:?\d{2})$", re.IGNORECASE)
 _ENOUGH = 0.9

@@ -16,17 +16,68 @@ import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.machines.mtconnect_channels import propose
-from crossfeed.machines.mtconnect_devices import DEVICES, UNITS, Item, read_devices, read_xml, tag, unit_of
-from crossfeed.machines.mtconnect_events import TEXT_ENDINGS, is_streams, items_of_streams, read_lines, read_streams
-from crossfeed.machines.mtconnect_mapping import DeviceMapping
-from crossfeed.machines.mtconnect_mazak import COLUMNS, SCHEMA
-from crossfeed.schema import conversion
+from crossfeed.machines.log_formats import register_log_format
+from crossfeed.machines.mtconnect_channels import DeviceMapping, propose
+from crossfeed.machines.mtconnect_devices import (
+    DEVICES,
+    TEXT_ENDINGS,
+    UNITS,
+    Item,
+    is_streams,
+    items_of_streams,
+    read_devices,
+    read_lines,
+    read_streams,
+    read_xml,
+    tag,
+    unit_of,
+)
+from crossfeed.schema import QUANTITIES, Channel, Schema, conversion, facts_of
 
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 _UNAVAILABLE = "UNAVAILABLE"
+_LOAD, _TEMPERATURE, _OVERRIDE = (0.0, 300.0), (1.0, 150.0), (0.0, 300.0)
+_SPEED, _FEED = (0.0, 20_000.0), (0.0, 1_000.0)
+
+# The Mazak Integrex 100-IV of the NIST test bed: the one device whose channels are known by name; with its units,
+# of which those of the model that lies beside the logs count.
+COLUMNS = (
+    NativeColumn("Xload", "x_load", "%", _LOAD),
+    NativeColumn("Yload", "y_load", "%", _LOAD),
+    NativeColumn("Zload", "z_load", "%", _LOAD),
+    NativeColumn("Sload", "spindle_load", "%", _LOAD),
+    NativeColumn("S2load", "turning_spindle_load", "%", _LOAD),
+    NativeColumn("Stemp", "spindle_temp", "degC", _TEMPERATURE),
+    NativeColumn("S2temp", "turning_spindle_temp", "degC", _TEMPERATURE),
+    NativeColumn("Srpm", "spindle_speed", "rpm", _SPEED),
+    NativeColumn("S2rpm", "turning_spindle_speed", "rpm", _SPEED),
+    NativeColumn("Xfrt", "feed_x", "mm/s", _FEED),
+    NativeColumn("Yfrt", "feed_y", "mm/s", _FEED),
+    NativeColumn("Zfrt", "feed_z", "mm/s", _FEED),
+    NativeColumn("Fovr", "feed_override", "%", _OVERRIDE),
+    NativeColumn("Frapidovr", "rapid_override", "%", _OVERRIDE),
+    NativeColumn("Sovr", "spindle_override", "%", _OVERRIDE),
+)
+
+
+def _channels(quantity: str, unit: str, *names: str) -> tuple[Channel, ...]:
+    return tuple(Channel(name=name, quantity=quantity, unit=unit) for name in names)
+
+
+SCHEMA = Schema(
+    name="mazak_integrex",
+    sensors=(
+        *_channels("load", "%", "x_load", "y_load", "z_load", "spindle_load", "turning_spindle_load"),
+        *_channels("temperature", "degC", "spindle_temp", "turning_spindle_temp"),
+    ),
+    commands=(
+        *_channels("rotational speed", "rpm", "spindle_speed", "turning_spindle_speed"),
+        *_channels("feed", "mm/min", "feed_x", "feed_y", "feed_z"),
+        *_channels("override", "%", "feed_override", "rapid_override", "spindle_override"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -206,17 +257,18 @@ def _unconverted(log_format: LogFormat, items: Mapping[str, Item], lines: pl.Dat
     other = {name: unit for name, unit in written.items() if unit and unit != UNITS.get(items[name].unit or "", unit)}
     used = [c.native for c in log_format.columns if c.native in other and c.unit != other[c.native]]
     for name in other if used else ():
-        for one in propose({name: items[name]}).channels:
+        for channel in propose({name: items[name]}).channels:
             values = lines.filter(pl.col("item") == name)["value"].cast(pl.Float64, strict=False).drop_nulls().abs()
-            reach = values.quantile(0.99)
-            if one.quantity != "feed" or one.valid is None or reach is None:
+            reach, valid = values.quantile(0.99), facts_of("feed").valid
+            if channel.quantity != "feed" or valid is None or reach is None:
                 continue
+            stated = unit_of(items[name], name)
             in_units, in_natives = (
-                reach * conversion(unit, "mm/s").scale for unit in (unit_of(one.item, name), other[name])
+                reach * conversion(unit, QUANTITIES["feed"]).scale for unit in (stated, other[name])
             )
-            if in_natives <= one.valid[1] < in_units:
+            if in_natives <= valid[1] < in_units:
                 return [
-                    f"{name} reaches {reach:,.0f}, beyond belief in {unit_of(one.item, name)}: the lines of an adapter "
+                    f"{name} reaches {reach:,.0f}, beyond belief in {stated}: the lines of an adapter "
                     "are in nativeUnits; name them in the mapping: "
                     + ", ".join(f"{native}: unit: {other[native]}" for native in used)
                 ]
@@ -235,6 +287,7 @@ LOG_FORMAT = LogFormat(
     ),
     read=lambda log_format, path: prepared(log_format, path).read(log_format, path),
     prepare=prepared,
+    detect=lambda path: bool(find_source(path).items),
     change_driven=True,
     licence="as its owner says; the NIST test bed: public, credit NIST",
     citation="NIST Smart Manufacturing Systems Test Bed, github.com/usnistgov/smstestbed",
@@ -242,6 +295,7 @@ LOG_FORMAT = LogFormat(
     notes="Overrides are set-points; actual speeds and feeds stand in for set-points where a device tells no commanded "
     "ones. Channels of other devices are proposed from Devices.xml; a mapping renames or drops them.",
 )
+register_log_format(LOG_FORMAT)
 
 
 def mapped_device(path: Path) -> LogFormat:
