@@ -114,24 +114,44 @@ def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[SpoolReco
     damage = damage or Damage()
     for path in sorted(folder.glob(f"*{ENDING}")):
         with path.open("rb") as file:
-            while head := file.read(_FRAME.size):
-                length, checksum = _FRAME.unpack(head) if len(head) == _FRAME.size else (_LONGEST + 1, 0)
-                packed = file.read(length) if length <= _LONGEST else b""
-                if len(packed) < length:
-                    damage.cut_off += 1
-                    break
-                if zlib.crc32(packed) != checksum:
+            for frame in _frames(file, damage):
+                if record := _read(file, frame):
+                    yield record
+                else:
                     damage.broken += 1
-                    continue
-                yield SpoolRecord.unpack(packed)
+
+
+def _frames(file: BinaryIO, damage: Damage) -> Iterator[tuple[int, int, int]]:
+    """Where each whole record of a segment begins, its length and its checksum; contents are passed over."""
+    size, begin = os.fstat(file.fileno()).st_size, 0
+    while begin < size:
+        file.seek(begin)
+        head = file.read(_FRAME.size)
+        length, checksum = _FRAME.unpack(head) if len(head) == _FRAME.size else (_LONGEST + 1, 0)
+        begin += _FRAME.size
+        if length > _LONGEST or begin + length > size:
+            damage.cut_off += 1
+            return
+        yield begin, length, checksum
+        begin += length
+
+
+def _read(file: BinaryIO, frame: tuple[int, int, int]) -> SpoolRecord | None:
+    """The record of a frame; None where its checksum is wrong."""
+    begin, length, checksum = frame
+    file.seek(begin)
+    packed = file.read(length)
+    return SpoolRecord.unpack(packed) if zlib.crc32(packed) == checksum else None
 
 
 def last_position(folder: Path) -> Mapping[str, Any] | None:
-    """Where an earlier process stopped."""
-    position = None
-    for record in read_spool(folder):
-        position = record.position or position
-    return position
+    """Where an earlier process stopped: the newest mark, looked for from the end."""
+    for path in sorted(folder.glob(f"*{ENDING}"), reverse=True):
+        with path.open("rb") as file:
+            for frame in reversed(list(_frames(file, Damage()))):
+                if (record := _read(file, frame)) and record.position:
+                    return record.position
+    return None
 
 
 def spooled_format(folder: Path) -> LogFormat:
