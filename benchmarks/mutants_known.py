@@ -11,7 +11,7 @@ _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twent
 TESTS: dict[str, tuple[str, ...]] = {
     "ingest/resample.py": ("ingest/test_resample.py",),
     "windows/listing.py": ("windows/test_windows.py", "windows/test_counts.py"),
-    "windows/corrupt.py": ("windows/test_corrupt.py",),
+    "windows/corrupt.py": ("windows/test_corrupt.py", "windows/test_machine_changes.py"),
     "windows/normalise.py": ("windows/test_normalise.py",),
     "windows/split.py": ("windows/test_split.py",),
     "evaluation/conformal.py": ("evaluation/test_conformal.py", "evaluation/test_evaluate.py"),
@@ -111,7 +111,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fleet/generate.py": ("fleet/test_generate.py", _SEED),
     "fleet/describe.py": ("fleet/test_compare.py",),
     "fleet/features.py": ("fleet/test_compare.py",),
-    "ingest/align.py": ("ingest/test_table.py", "evaluation/test_model_evaluation.py"),
+    "audits/split.py": ("audits/test_split.py", "audits/test_twins.py", _FINDINGS),
+    "ingest/align.py": ("ingest/test_table.py", "ingest/test_divide.py", "evaluation/test_model_evaluation.py"),
+    "ingest/frames.py": ("ingest/test_from_frame.py",),
+    "ingest/segment.py": ("ingest/test_segment.py", "ingest/test_units.py"),
     "learning_curve/runner.py": ("learning_curve/test_effort.py", "learning_curve/test_curve.py"),
     "learning_curve/judged_windows.py": ("learning_curve/test_by_session.py", "learning_curve/test_own_logs.py"),
     "learning_curve/minutes.py": ("learning_curve/test_crossings.py", "learning_curve/test_own_logs.py"),
@@ -122,8 +125,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "live/row.py": ("live/test_row.py", "live/test_monitor.py"),
     "live/sparkplug.py": ("live/test_sparkplug.py",),
     "live/tracked_intervals.py": ("live/test_learning.py",),
+    "machines/clock.py": ("machines/test_clock.py", "machines/test_log_clock.py", "machines/test_template.py"),
     "machines/dialect.py": ("machines/test_delimited.py",),
-    "machines/log_clock.py": ("machines/test_log_clock.py", "machines/test_template.py", "machines/test_table.py"),
     "machines/proposal.py": (
         "machines/test_column_names.py",
         "machines/test_log_columns.py",
@@ -192,7 +195,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "study/record/outcomes.py": ("study/test_differences.py", "study/test_halving.py"),
     "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
     "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
-    "windows/draws.py": ("windows/test_machine_changes.py", "windows/test_plan_changes.py", "windows/test_corrupt.py"),
     "windows/split_tables.py": (
         "windows/test_counts.py",
         "training/test_many_machines.py",
@@ -202,15 +204,14 @@ TESTS: dict[str, tuple[str, ...]] = {
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
-    "audits": "causality load normaliser split windows",
+    "audits": "causality load normaliser windows",
     "baselines": "trees",
     "control": "advise environments learn mean_rollout rehearse write_program",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
-    "ingest": "divide from_frame segment units",
     "learning_curve": "curve",
     "live": "clock learning program_plan row_maker trust",
-    "machines": "clock delimited",
+    "machines": "delimited",
     "model": "forecast live world_model",
     "model/parts": "packing",
     "serving": "history override_rows plan_program plan_table",
@@ -224,7 +225,7 @@ TESTS |= (
     {f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()}
     | {
         f"audits/{name}.py": (f"audits/test_{name}.py", _FINDINGS)
-        for name in ("clock", "commands", "dead", "swapped", "twins", "units")
+        for name in ("clock", "commands", "dead", "swapped", "units")
     }
     | {
         f"programs/{name}.py": (f"programs/test_{name}.py", _PLANS)
@@ -367,7 +368,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "0",
         "forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
     ): "any seed searches",
-    ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
+    ("machines/clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
     ("machines/proposal.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
         "a correlation of exactly the least"
     ),

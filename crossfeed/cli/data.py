@@ -62,8 +62,8 @@ def divide(
 
     Example: crossfeed data divide mill.parquet source.parquet target.parquet --last 6 --hide z_load --machine mill_b
     """
-    from crossfeed.ingest.divide import choose_runs
-    from crossfeed.ingest.divide import divide as divide_runs
+    from crossfeed.ingest.align import choose_runs
+    from crossfeed.ingest.align import divide as divide_runs
     from crossfeed.ingest.table import Table
 
     whole = Table.read(table)

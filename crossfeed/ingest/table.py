@@ -186,7 +186,7 @@ class Table(ShownByGrids):
             >>> table.to_polars()["spindle_power"].to_list()
             [0.5, 0.5, 2.0, 2.25]
         """
-        from crossfeed.ingest.from_frame import table_from_frame
+        from crossfeed.ingest.frames import table_from_frame
 
         return table_from_frame(frame, mapping, schema, units, machine, period)
 

@@ -10,7 +10,7 @@ from crossfeed.errors import SchemaError
 from crossfeed.live.source import LINE, OVERRIDES, live_segmentation
 from crossfeed.machines.declaration import PROGRAM, LogFormat, Segmentation
 from crossfeed.machines.mapping import ColumnMapping, MappedColumn
-from crossfeed.machines.proposal import STATES, Signal, find_columns, read_name
+from crossfeed.machines.proposal import STATES, LoggedSignal, find_columns, read_name
 from crossfeed.schema import canonical
 
 
@@ -112,7 +112,9 @@ def propose_mapping(machine: str, nodes: Iterable[SourceNode]) -> MappingProposa
         else:
             others[node.node_id] = node
     signals = {
-        key: Signal(read_name(" ".join(node.path[-2:])), node.unit) for key, node in others.items() if node.numeric
+        key: LoggedSignal(read_name(" ".join(node.path[-2:])), node.unit)
+        for key, node in others.items()
+        if node.numeric
     }
     proposed = find_columns(signals, drive_named=True)
     taken = {channel.native for channel in proposed}

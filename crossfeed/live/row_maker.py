@@ -7,8 +7,7 @@ two seconds) changes it. A row that is older than that is final and equal to the
 from dataclasses import replace
 
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
-from crossfeed.ingest.segment import SESSION, Tally, segment
-from crossfeed.ingest.units import to_schema_units
+from crossfeed.ingest.segment import SESSION, Tally, segment, to_schema_units
 from crossfeed.live.frame import gap_samples, to_frame
 from crossfeed.live.row import Row
 from crossfeed.live.source import Sample, Value

@@ -161,7 +161,7 @@ def _means_axis(word: str, axis: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Signal:
+class LoggedSignal:
     """What a source tells of one signal: how its name reads, the unit it states, and values, where there are any."""
 
     reading: NameReading
@@ -182,12 +182,12 @@ class ProposedChannel:
     command: bool = False
 
 
-def signals_of_columns(values: Mapping[str, np.ndarray]) -> dict[str, Signal]:
+def signals_of_columns(values: Mapping[str, np.ndarray]) -> dict[str, LoggedSignal]:
     """The columns of a log by their names."""
-    return {name: Signal(read_name(name), values=column) for name, column in values.items()}
+    return {name: LoggedSignal(read_name(name), values=column) for name, column in values.items()}
 
 
-def find_columns(signals: Mapping[str, Signal], drive_named: bool = False) -> list[ProposedChannel]:
+def find_columns(signals: Mapping[str, LoggedSignal], drive_named: bool = False) -> list[ProposedChannel]:
     """The signals that are channels of the canonical schema, each channel at most once.
 
     Without `drive_named`, what names no drive is taken for the spindle's.
@@ -214,7 +214,7 @@ def find_columns(signals: Mapping[str, Signal], drive_named: bool = False) -> li
     return sorted(chosen.values(), key=lambda column: ranks.index(column.channel))
 
 
-def other_channels(signals: Mapping[str, Signal], taken: Sequence[str]) -> list[ProposedChannel]:
+def other_channels(signals: Mapping[str, LoggedSignal], taken: Sequence[str]) -> list[ProposedChannel]:
     """Columns of a known quantity that have no canonical channel, such as loads: names for a schema of one's own."""
     found: dict[str, ProposedChannel] = {}
     for name, signal in signals.items():
@@ -227,7 +227,7 @@ def other_channels(signals: Mapping[str, Signal], taken: Sequence[str]) -> list[
     return list(found.values())
 
 
-def find_path_feed(signals: Mapping[str, Signal], columns: Sequence[ProposedChannel]) -> ProposedChannel | None:
+def find_path_feed(signals: Mapping[str, LoggedSignal], columns: Sequence[ProposedChannel]) -> ProposedChannel | None:
     """The feed along the path, where the control tells no axis its own; a set-point before what was measured."""
     if any(column.quantity == "feed" for column in columns):
         return None
@@ -273,7 +273,7 @@ def _channel(reading: NameReading, taken: set[str]) -> tuple[str, str] | None:
     return name, spindle
 
 
-def _unit(signal: Signal) -> tuple[str, str, bool]:
+def _unit(signal: LoggedSignal) -> tuple[str, str, bool]:
     """The unit, why, and whether it is sure."""
     quantity = signal.reading.quantity
     assert quantity is not None
@@ -289,7 +289,7 @@ def _unit(signal: Signal) -> tuple[str, str, bool]:
     return unit, f"reaches {significant(reach)}", sure
 
 
-def _mend_link(signals: Mapping[str, Signal], chosen: dict[str, ProposedChannel]) -> None:
+def _mend_link(signals: Mapping[str, LoggedSignal], chosen: dict[str, ProposedChannel]) -> None:
     """A DC link stands at hundreds of volts: find the column that does, where the one of that name does not."""
     named = chosen.get("spindle_dc_voltage")
     if named is None or not len(signals[named.native].values) or _stands_like_a_link(signals[named.native].values):
@@ -313,7 +313,7 @@ def _stands_like_a_link(column: np.ndarray) -> bool:
     return bool(100.0 <= middle <= 1200.0 and high - low < 0.25 * middle)
 
 
-def _find_by_physics(signals: Mapping[str, Signal], chosen: dict[str, ProposedChannel]) -> None:
+def _find_by_physics(signals: Mapping[str, LoggedSignal], chosen: dict[str, ProposedChannel]) -> None:
     """Name columns that say nothing: one that is torque times speed, one that follows the torque."""
     torque, speed = chosen.get("spindle_torque"), chosen.get("spindle_speed")
     if torque is None or speed is None:
@@ -332,7 +332,7 @@ def _find_by_physics(signals: Mapping[str, Signal], chosen: dict[str, ProposedCh
             chosen["spindle_current"] = ProposedChannel(name, "spindle_current", "current", "A", reason, sure=False)
 
 
-def _mend_power(signals: Mapping[str, Signal], chosen: dict[str, ProposedChannel]) -> None:
+def _mend_power(signals: Mapping[str, LoggedSignal], chosen: dict[str, ProposedChannel]) -> None:
     """Tell watts from kilowatts by torque times speed, where no name states the unit."""
     found = [chosen.get(f"spindle_{what}") for what in ("power", "torque", "speed")]
     if any(column is None for column in found):

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from crossfeed.errors import CrossfeedError, LogError
+from crossfeed.machines.clock import FoundClock, find_clock
 from crossfeed.machines.delimited import read_whole
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files
-from crossfeed.machines.log_clock import FoundClock, find_clock
 from crossfeed.machines.log_formats import detect_log_format
 from crossfeed.machines.mtconnect_channels import propose
 from crossfeed.machines.mtconnect_devices import DEVICES, is_streams, items_of_streams, read_devices, read_xml, tag

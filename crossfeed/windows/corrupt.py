@@ -1,12 +1,16 @@
 """Five ways to hide parts of a context window, drawn for a whole batch on its device, with fixed shapes.
 
+Masks get their randomness from a torch generator while training, from a hash of (seed, window) for validation.
+
 Shapes: B batch, K context, C sensors, R runs, E entries of a window. Masks are True where an entry may be seen.
 A corrupted window keeps at least one channel that was present before; a window in which nothing was present stays
 empty, and the model meets it as commands without any observation.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Literal
 
 import torch
@@ -14,8 +18,15 @@ from pydantic import Field
 from torch import Tensor
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.windows.draws import Draw, generator_draw, window_draw
 from crossfeed.windows.windows import WindowBatch
+
+# Given a shape that starts with B, uniform numbers in [0, 1); each call gives fresh ones.
+Draw = Callable[[tuple[int, ...]], Tensor]
+
+# The constants of the splitmix64 finaliser, as signed 64-bit integers.
+_STEP = 0x9E3779B97F4A7C15 - 2**64
+_FIRST = 0xBF58476D1CE4E5B9 - 2**64
+_SECOND = 0x94D049BB133111EB - 2**64
 
 MaskMode = Literal["none", "random", "block", "channel", "event", "mixed"]
 EVENT_QUANTILE = 0.8
@@ -211,3 +222,31 @@ def _enough_runs(wanted: int, longest: int) -> int:
     """So many runs that their lengths reach `wanted` in practically every window: six deviations above the mean."""
     mean = 2.0 * wanted / (SHORTEST_RUN + longest)
     return math.ceil(mean + 3.0 * math.sqrt(mean)) + 2 if wanted else 0
+
+
+def generator_draw(generator: torch.Generator) -> Draw:
+    """Draws from a generator, on the generator's own device."""
+    return lambda shape: torch.rand(shape, generator=generator, device=generator.device)
+
+
+def window_draw(seed: int, window_B: Tensor) -> Draw:
+    """Draws that depend on the seed and the window alone: not on the batch, its order, the device or earlier calls."""
+    key_B = _mix(window_B.long() * _STEP + _mix(torch.full_like(window_B, seed, dtype=torch.int64)))
+    used = 0
+
+    def draw(shape: tuple[int, ...]) -> Tensor:
+        nonlocal used
+        count = prod(shape[1:])
+        counter = torch.arange(used + 1, used + count + 1, device=key_B.device)
+        used += count
+        bits = _mix(key_B[:, None] + counter * _STEP)
+        return ((bits >> 24) & 0xFFFFFF).float().mul(2.0**-24).view(shape)
+
+    return draw
+
+
+def _mix(value: Tensor) -> Tensor:
+    """Spread every input bit over all 64 output bits; integer products wrap around on every device."""
+    value = (value ^ ((value >> 30) & 0x3FFFFFFFF)) * _FIRST
+    value = (value ^ ((value >> 27) & 0x1FFFFFFFFF)) * _SECOND
+    return value ^ ((value >> 31) & 0x1FFFFFFFF)

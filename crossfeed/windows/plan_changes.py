@@ -22,7 +22,7 @@ from torch import Tensor
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.schema import Schema
-from crossfeed.windows.draws import Draw
+from crossfeed.windows.corrupt import Draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
