@@ -35,6 +35,7 @@ class Quantity:
     # An unnamed unit is told by how far the values reach: the first one whose limit they do not pass.
     by_reach: tuple[tuple[float, str], ...] = ()
     sure_below: float = 0.0  # the reach up to which that is no guess
+    idle: float = 0.0  # where a command stands that a machine does not have
 
     def unit_for(self, reach: float) -> tuple[str, bool]:
         """The probable unit of values that reach so far, and whether it is sure."""
@@ -60,7 +61,7 @@ FACTS: dict[str, Quantity] = {
     ),
     "modulation depth": Quantity("%", is_share=True, reach=(2.0, 250.0), ending="mod_depth"),
     "load": Quantity("%", is_effort=True, is_share=True, valid=(-400.0, 400.0)),
-    "override": Quantity("%", is_share=True, valid=(0.0, 300.0)),
+    "override": Quantity("%", is_share=True, valid=(0.0, 300.0), idle=100.0),
     "rotational speed": Quantity(
         "rpm", ("deg/s", "turn/s", "rad/s"), is_speed=True, reach=(30.0, 70_000.0), valid=(-200_000.0, 200_000.0),
         by_reach=((90.0, "revolution/s"), (45_000.0, "rpm"), (_ANY, "deg/s")),
@@ -184,6 +185,12 @@ class Channel(CheckedForm):
         """Whether zero means that nothing happens; the voltage of a DC link and a temperature never get there."""
         link = self.quantity == "voltage" and "dc" in self.words
         return facts_of(self.quantity).has_zero and not link
+
+    @property
+    def idle(self) -> float:
+        """Where it stands as a command that a machine does not have: an override that nobody can turn is at 100 %."""
+        facts = facts_of(self.quantity)
+        return facts.idle * conversion(facts.unit, self.unit).scale if facts.idle else 0.0
 
     @property
     def feels_the_cut(self) -> bool:

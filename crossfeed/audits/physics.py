@@ -99,11 +99,11 @@ def electric_balance(power: Signal, voltage: Signal, current: Signal) -> Balance
 
 
 def _balance(product: np.ndarray, one: np.ndarray, two: np.ndarray) -> Balance | None:
-    known = np.isfinite(product) & np.isfinite(one) & np.isfinite(two)
-    if known.sum() < FEWEST_ROWS:
+    finite = np.isfinite(product) & np.isfinite(one) & np.isfinite(two)
+    if finite.sum() < FEWEST_ROWS:
         return None
-    limits = [LOADED * np.quantile(values[known], 0.998) for values in (product, one, two)]
-    rows = known & (product > limits[0] * LOADED) & (one > limits[1]) & (two > limits[2])
+    limits = [LOADED * np.quantile(values[finite], 0.998) for values in (product, one, two)]
+    rows = finite & (product > limits[0] * LOADED) & (one > limits[1]) & (two > limits[2])
     if rows.sum() < FEWEST_ROWS:
         return None
     low, middle, high = np.quantile(product[rows] / (one[rows] * two[rows]), (0.25, 0.5, 0.75))

@@ -134,8 +134,8 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
                 remedy="Split the table anew.",
                 numbers={"sessions": len(outside)},
             )
-    known = {name for subject in case.subjects for group in subject.groups for name in names_of(group)}
-    strangers = sorted({unit for units in sides.values() for unit in units} - known)
+    names = {name for subject in case.subjects for group in subject.groups for name in names_of(group)}
+    strangers = sorted({unit for units in sides.values() for unit in units} - names)
     if strangers:
         yield Finding(
             severity="warning",
@@ -161,7 +161,7 @@ def twin_groups(subjects: tuple[Subject, ...]) -> list[tuple[Recording, Recordin
                 if len(values) >= SHORTEST and len(np.unique(values[np.isfinite(values)])) > 4:
                     digest = hashlib.sha256(hashed_bytes(values)).hexdigest()
                     alike[signal.name, digest].append((subject, group))
-    return list(dict.fromkeys(pair for found in alike.values() for pair in combinations(found, 2)))
+    return list(dict.fromkeys(pair for recordings in alike.values() for pair in combinations(recordings, 2)))
 
 
 def check_twins(case: Case) -> Iterator[Finding]:

@@ -99,10 +99,10 @@ def subjects_of(table: Table, label: str) -> tuple[Subject, ...]:
     subjects = []
     of_machine = groups_by_machine(table.groups)
     for machine, groups in of_machine.items():
-        own = table.laid_out(groups) if len(of_machine) > 1 else table
+        rows = table.laid_out(groups) if len(of_machine) > 1 else table
         roles: Sequence[tuple[Role, Any, np.ndarray]] = (
-            ("sensor", table.schema.sensors, own.sensors),
-            ("command", table.schema.commands, own.commands),
+            ("sensor", table.schema.sensors, rows.sensors),
+            ("command", table.schema.commands, rows.commands),
         )
         signals = tuple(
             Signal(channel.name, channel.quantity, channel.unit, role, block[:, column])
@@ -110,7 +110,7 @@ def subjects_of(table: Table, label: str) -> tuple[Subject, ...]:
             for column, channel in enumerate(channels)
         )
         name = machine or label
-        subjects.append(Subject(name, signals, own.groups, own.time, own.period, keyed=True))
+        subjects.append(Subject(name, signals, rows.groups, rows.time, rows.period, keyed=True))
     return tuple(subjects)
 
 
@@ -133,8 +133,8 @@ def signals_of(subject: Subject, drive: str, quantity: str, role: Role | None = 
 def command_of(subject: Subject, drive: str) -> Signal | None:
     """The set-point that moves a drive: spindle speed, or the feed of the axis."""
     quantity = "rotational speed" if drive == "spindle" else "feed"
-    found = signals_of(subject, drive, quantity, "command")
-    return found[0] if found else None
+    speeds = signals_of(subject, drive, quantity, "command")
+    return speeds[0] if speeds else None
 
 
 def inside_groups(subject: Subject, rows: int) -> np.ndarray:

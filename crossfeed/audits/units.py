@@ -37,7 +37,7 @@ def check_units(case: Case) -> Iterator[Finding]:
 
 def _pair(one: Subject, two: Subject) -> Iterator[Finding]:
     """One finding for all channels of a quantity that call for the same factor."""
-    found: dict[tuple[str, UnitVerdict], dict[str, float]] = defaultdict(dict)
+    ratios_of: dict[tuple[str, UnitVerdict], dict[str, float]] = defaultdict(dict)
     for signal in one.measured:
         other = two.signal(signal.name)
         if other is None or signal.quantity in (None, "temperature"):
@@ -45,8 +45,8 @@ def _pair(one: Subject, two: Subject) -> Iterator[Finding]:
         ratio = _ratio(signal, other)
         verdict = _verdict(signal, other, ratio) if ratio else None
         if ratio and verdict:
-            found[signal.quantity or "", verdict][signal.name] = ratio
-    for (quantity, verdict), ratios in found.items():
+            ratios_of[signal.quantity or "", verdict][signal.name] = ratio
+    for (quantity, verdict), ratios in ratios_of.items():
         yield _finding(one, two, quantity, verdict, ratios)
 
 

@@ -41,12 +41,12 @@ def align(table: Table, schema: Schema) -> Table:
     return replace(table, schema=schema, sensors=sensors, commands=commands)
 
 
-def check_row_period(found: float, expected: float, whose: str, of: str) -> None:
+def check_row_period(period: float, expected: float, whose: str, of: str) -> None:
     """Refuse rows (of `whose`) that are longer or shorter than those `of` something else."""
-    if math.isclose(found, expected, rel_tol=1e-6):
+    if math.isclose(period, expected, rel_tol=1e-6):
         return
     raise TableError(
-        f"{whose} has a row every {found:g} s, {of} every {expected:g} s.",
+        f"{whose} has a row every {period:g} s, {of} every {expected:g} s.",
         expected="rows of the same length, because a model counts in rows",
         remedy=f"Ingest the logs again with --period {expected:g}.",
     )
@@ -57,10 +57,9 @@ def idle_commands(table: Table, schema: Schema) -> dict[str, float]:
     idle = {}
     for channel in schema.commands:
         names = table.schema.command_names
-        known = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
-        if not known:
-            # An override that nobody can turn stands at 100 %.
-            idle[channel.name] = conversion("%", channel.unit).scale * 100.0 if channel.quantity == "override" else 0.0
+        given = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
+        if not given:
+            idle[channel.name] = channel.idle
     return idle
 
 

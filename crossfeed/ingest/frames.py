@@ -62,9 +62,9 @@ def _converted(frame: Any, what: str) -> "pl.DataFrame":
         if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
             return pl.from_pandas(_with_index(frame, what))
         if hasattr(frame, "__arrow_c_stream__") or type(frame).__module__.partition(".")[0] == "pyarrow":
-            found = pl.from_arrow(frame)
-            if isinstance(found, pl.DataFrame):
-                return found
+            rows = pl.from_arrow(frame)
+            if isinstance(rows, pl.DataFrame):
+                return rows
     except CrossfeedError:
         raise
     except Exception as error:  # polars, pyarrow and pandas raise their own dozens of types
@@ -189,7 +189,7 @@ def _numbered(frame: "pl.DataFrame") -> tuple["pl.DataFrame", dict[str, tuple[st
 def _renamed(groups: tuple[Group, ...], named: Dict[str, tuple[str, str | None]]) -> tuple[Group, ...]:
     """The groups under the names of the frame; the parts of a session that was cut at a gap are counted."""
     parts: dict[str, int] = {}
-    found = []
+    renamed = []
     for group in groups:
         run, session = named[group.run]
         parts[group.run] = parts.get(group.run, 0) + 1
@@ -197,8 +197,8 @@ def _renamed(groups: tuple[Group, ...], named: Dict[str, tuple[str, str | None]]
             own = f"{run}-{parts[group.run]:03d}"
         else:
             own = session if parts[group.run] == 1 else f"{session}-{parts[group.run]}"
-        found.append(replace(group, run=run, session=own))
-    return tuple(found)
+        renamed.append(replace(group, run=run, session=own))
+    return tuple(renamed)
 
 
 def usual_step(frame: "pl.DataFrame") -> float:

@@ -49,15 +49,15 @@ def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:
     arrow = _read_arrow(path)
     content = _metadata(arrow, path)
     if content is not None:
-        own = Schema.from_mapping(content["schema"], origin=f"The schema inside {path}")
-        if schema is not None and schema.fingerprint != own.fingerprint:
+        stored = Schema.from_mapping(content["schema"], origin=f"The schema inside {path}")
+        if schema is not None and schema.fingerprint != stored.fingerprint:
             raise TableError(
-                f"{path} was made with the schema '{own.name}', not with '{schema.name}'.",
+                f"{path} was made with the schema '{stored.name}', not with '{schema.name}'.",
                 expected="the schema the table was made with",
                 remedy="Leave the schema out, or ingest the logs again with the other schema.",
             )
-        parts = columns_of(arrow, own, path)
-        parts |= {"schema": own, "period": float(content["period"]), "manifest": content["manifest"]}
+        parts = columns_of(arrow, stored, path)
+        parts |= {"schema": stored, "period": float(content["period"]), "manifest": content["manifest"]}
         from crossfeed.ingest.table import Table
 
         stated = content.pop(CHECKSUM, None)
@@ -124,11 +124,11 @@ def _metadata(arrow: Any, path: Path) -> dict[str, Any] | None:
 
 def _foreign(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
     """Understand a table without metadata: channels by name, one row order, the period from the clock."""
-    found = set(arrow.column_names)
-    missing = [] if "time" in found else ["time"]
-    if not found & set(schema.sensor_names):
+    names = set(arrow.column_names)
+    missing = [] if "time" in names else ["time"]
+    if not names & set(schema.sensor_names):
         missing.append(f"any sensor of the schema '{schema.name}' ({', '.join(schema.sensor_names)})")
-    if not found & set(schema.command_names):
+    if not names & set(schema.command_names):
         missing.append(f"any command of the schema '{schema.name}' ({', '.join(schema.command_names)})")
     if missing:
         raise TableError(
@@ -156,7 +156,7 @@ def _foreign(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
         "origin": "not made by crossfeed",
         "file": path.name,
         "repairs": {"infinite values made absent": infinite} if infinite else {},
-        "absent_channels": [channel.name for channel in schema.channels if channel.name not in found],
+        "absent_channels": [channel.name for channel in schema.channels if channel.name not in names],
     }
     return parts | {"schema": schema, "period": float(np.median(steps)), "manifest": manifest}
 
@@ -166,8 +166,8 @@ def floats(values: np.ndarray) -> Any:
     """Floats with null for NaN."""
     import pyarrow as pa
 
-    known = np.packbits(~np.isnan(values), bitorder="little")
-    buffers = [pa.py_buffer(known), pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))]
+    present = np.packbits(~np.isnan(values), bitorder="little")
+    buffers = [pa.py_buffer(present), pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))]
     return pa.Array.from_buffers(pa.float64(), len(values), buffers)
 
 
@@ -187,13 +187,13 @@ def column(values: Sequence[float | str | None]) -> Any:
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
         return pa.nulls(len(values))
-    known = pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
+    present = pa.py_buffer(np.packbits([value is not None for value in values], bitorder="little"))
     if kinds == {str}:
         _, ends, texts = strings([str(value or "") for value in values]).buffers()
-        return pa.Array.from_buffers(pa.string(), len(values), [known, ends, texts])
+        return pa.Array.from_buffers(pa.string(), len(values), [present, ends, texts])
     dtype, arrow_type = (np.int64, pa.int64()) if kinds == {int} else (np.float64, pa.float64())
     numbers = np.array([0 if value is None else value for value in values], dtype=dtype)
-    return pa.Array.from_buffers(arrow_type, len(values), [known, pa.py_buffer(numbers)])
+    return pa.Array.from_buffers(arrow_type, len(values), [present, pa.py_buffer(numbers)])
 
 
 def columns_of(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
@@ -207,8 +207,8 @@ def columns_of(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
                 values[:, index] = _numbers(arrow, name, path)
         return values
 
-    known = {*KEYS, "time", *schema.sensor_names, *schema.command_names}
-    others = [name for name in arrow.column_names if name not in known and _numeric(arrow, name)]
+    channels = {*KEYS, "time", *schema.sensor_names, *schema.command_names}
+    others = [name for name in arrow.column_names if name not in channels and _numeric(arrow, name)]
     return {
         "groups": _groups(arrow, path),
         "time": _numbers(arrow, "time", path),

@@ -213,12 +213,12 @@ class Table(ShownByGrids):
             ("command", self.schema.commands, self.commands),
         ):
             for channel, values_N in zip(channels, values_NC.T):
-                known = values_N[np.isfinite(values_N)]
-                if not len(known):
+                measured = values_N[np.isfinite(values_N)]
+                if not len(measured):
                     absent.append(channel.name)
                     continue
-                numbers = (significant(value) for value in (known.min(), known.mean(), known.max()))
-                share = len(known) / len(values_N)
+                numbers = (significant(value) for value in (measured.min(), measured.mean(), measured.max()))
+                share = len(measured) / len(values_N)
                 rows.append([channel.name, role, channel.unit, f"{share:.0%}", *numbers])
         machines = ", ".join(self.machines())
         sessions = plural(len(self.groups), "session")

@@ -25,8 +25,8 @@ class States(CheckedForm):
 
     def names(self) -> dict[str, str]:
         """Native name -> name under which it is told."""
-        told = {"program": PROGRAM, "line": LINE, **OVERRIDES}
-        return {native: told[field] for field, native in self.model_dump().items() if native is not None}
+        name_of = {"program": PROGRAM, "line": LINE, **OVERRIDES}
+        return {native: name_of[field] for field, native in self.model_dump().items() if native is not None}
 
 
 class LiveMapping(ColumnMapping):

@@ -35,9 +35,7 @@ class MachineRows:
             if channel.name in told
         }
         self.idle: dict[str, float | None] = {
-            channel.name: _idle(channel.quantity, channel.unit)
-            for channel in model.commands
-            if channel.name not in told
+            channel.name: channel.idle for channel in model.commands if channel.name not in told
         }
         if len(self.idle) == len(model.commands):
             raise TableError(
@@ -83,8 +81,3 @@ class MachineRows:
             value = values.get(name)
             converted[name] = None if value is None else value * factor.scale + factor.offset
         return converted
-
-
-def _idle(quantity: str, unit: str) -> float:
-    """Where a command stands that the machine does not have: an override that nobody can turn is at 100 %."""
-    return conversion("%", unit).scale * 100.0 if quantity == "override" else 0.0

@@ -71,15 +71,18 @@ class SpoolWriter:
             raise storage_error("Writing", folder, error) from error
 
     def _check_format(self, log_format: LogFormat, source: str) -> None:
-        told = {"format": _FORMAT, "source": source, **described(log_format)}
+        content = {"format": _FORMAT, "source": source, **described(log_format)}
         header = self.folder / HEADER
         if not header.exists():
-            write_sealed(header, told)
+            write_sealed(header, content)
             return
-        known = _header(self.folder)
-        if any(known.get(name) != json.loads(json.dumps(told[name])) for name in ("machine", "schema", "columns")):
+        header_content = _header(self.folder)
+        if any(
+            header_content.get(name) != json.loads(json.dumps(content[name]))
+            for name in ("machine", "schema", "columns")
+        ):
             raise LogError(
-                f"The spool {self.folder} was begun with other channels, of {known.get('machine')}.",
+                f"The spool {self.folder} was begun with other channels, of {header_content.get('machine')}.",
                 expected=f"the channels of {log_format.machine}",
                 remedy="Record into another folder.",
             )
@@ -156,18 +159,18 @@ def last_position(folder: Path) -> Mapping[str, Any] | None:
 
 def spooled_format(folder: Path) -> LogFormat:
     """What the source of a spool tells, without a way to read it."""
-    told = _header(folder)
+    header = _header(folder)
     return LogFormat(
         name="live",
-        title=str(told["source"]),
-        machine=told["machine"],
-        schema=Schema.from_mapping(told["schema"], origin=str(folder / HEADER)),
-        columns=tuple(NativeColumn(**_with_tuples(column)) for column in told["columns"]),
-        period=told["period"],
-        segmentation=Segmentation(**_with_tuples(told["segmentation"])),
+        title=str(header["source"]),
+        machine=header["machine"],
+        schema=Schema.from_mapping(header["schema"], origin=str(folder / HEADER)),
+        columns=tuple(NativeColumn(**_with_tuples(column)) for column in header["columns"]),
+        period=header["period"],
+        segmentation=Segmentation(**_with_tuples(header["segmentation"])),
         read=lambda log_format, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
-        change_driven=told["change_driven"],
-        local_time=told["local_time"],
+        change_driven=header["change_driven"],
+        local_time=header["local_time"],
     )
 
 

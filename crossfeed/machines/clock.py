@@ -104,10 +104,10 @@ def utc_from_local(clock: pl.Series, zone: str) -> pl.Series:
     return early.zip_with(~pl.Series(_second_pass(early.to_numpy(), late.to_numpy(), twice, known)), late)
 
 
-def _second_pass(early: np.ndarray, late: np.ndarray, twice: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _second_pass(early: np.ndarray, late: np.ndarray, twice: np.ndarray, readable: np.ndarray) -> np.ndarray:
     """Which rows of a repeated hour belong to its second pass: those after the clock was put back."""
     second = np.zeros(len(twice), dtype=bool)
-    rows = np.flatnonzero(known)
+    rows = np.flatnonzero(readable)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], twice[rows], [False]]).astype(int)))
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         block = rows[begin:end]
@@ -124,9 +124,9 @@ def _second_pass(early: np.ndarray, late: np.ndarray, twice: np.ndarray, known: 
 
 def check_zone(zone: str) -> None:
     """Refuse what is no time zone, with the nearest name that is one."""
-    if zone in (known := available_timezones()):
+    if zone in (zones := available_timezones()):
         return
-    near = difflib.get_close_matches(zone, sorted(known), n=2, cutoff=0.4)
+    near = difflib.get_close_matches(zone, sorted(zones), n=2, cutoff=0.4)
     raise ConfigError(
         f"There is no time zone '{zone}'" + (f"; did you mean {' or '.join(near)}?" if near else "."),
         expected="a name such as Europe/Berlin, America/Chicago or UTC",
@@ -148,12 +148,12 @@ def clock_from_numbers(values: pl.Series, step: str) -> pl.Series:
 
 def seconds(step: str) -> float:
     """The length of a time step such as `s`, `ms` or `2 ms`."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([^\d\s].*)", step)
-    if not found:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([^\d\s].*)", step)
+    if not match:
         raise ConfigError(
             f"'{step}' is no time step.", expected="a time unit such as s, ms, min, or a multiple such as 2 ms"
         )
-    return float(found[1] or 1) * conversion(found[2].strip(), "s").scale
+    return float(match[1] or 1) * conversion(match[2].strip(), "s").scale
 
 
 def require_clock(clock: pl.Series, where: str, column: str, stamps: pl.Series | None = None) -> None:
@@ -200,30 +200,32 @@ def find_clock(frame: pl.DataFrame) -> FoundClock | None:
         clock = clock_from_text(beginning[name])
         if _mostly(clock, beginning[name]):
             offset = bool(_STATED_OFFSET.search(str(frame[name].drop_nulls()[0]).strip()))
-            told = "time stamps with their offset from UTC" if offset else "time stamps without a time zone"
-            found = FoundClock({"column": name}, (name,), _step(clock), told, local=not offset)
-            return found if offset else _with_zone(found, clock_from_text(frame[name]))
+            reason = "time stamps with their offset from UTC" if offset else "time stamps without a time zone"
+            clock_found = FoundClock({"column": name}, (name,), _step(clock), reason, local=not offset)
+            return clock_found if offset else _with_zone(clock_found, clock_from_text(frame[name]))
     days = [name for name in texts if _mostly(_at_midnight(beginning[name]), beginning[name])]
     hours = [name for name in texts if beginning[name].str.strip_chars().str.contains(_TIME_OF_DAY).mean() == 1.0]
     if days and hours:
         clock = clock_from_text(beginning[days[0]] + " " + beginning[hours[0]])
         if _mostly(clock, beginning[hours[0]]):
-            told = "the day and the time of day stand in two columns"
+            reason = "the day and the time of day stand in two columns"
             entries, needed = {"column": hours[0], "date": days[0]}, (hours[0], days[0])
-            found = FoundClock(entries, needed, _step(clock), told, local=True)
-            return _with_zone(found, clock_from_text(frame[days[0]] + " " + frame[hours[0]]))
+            clock_found = FoundClock(entries, needed, _step(clock), reason, local=True)
+            return _with_zone(clock_found, clock_from_text(frame[days[0]] + " " + frame[hours[0]]))
     for name in names:
         if name.strip() and frame[name].dtype.is_numeric() and (counted := _counting(name, frame[name])) is not None:
             return counted
     return None
 
 
-def _with_zone(found: FoundClock, clock: pl.Series) -> FoundClock:
+def _with_zone(described: FoundClock, clock: pl.Series) -> FoundClock:
     """A clock that is put back in an autumn night is a local one with summer time; whose, a person must say."""
     if not put_back_in_autumn(clock.drop_nulls()).any():
-        return found
-    reason = f"{found.reason}; goes back as when summer time ends: is this your time zone?"
-    return replace(found, entries={**found.entries, "zone": "Europe/Berlin"}, reason=reason, local=False, sure=False)
+        return described
+    reason = f"{described.reason}; goes back as when summer time ends: is this your time zone?"
+    return replace(
+        described, entries={**described.entries, "zone": "Europe/Berlin"}, reason=reason, local=False, sure=False
+    )
 
 
 def _rank(name: str) -> int:
@@ -236,8 +238,8 @@ def _rank(name: str) -> int:
 
 
 def _mostly(clock: pl.Series, cells: pl.Series) -> bool:
-    told = len(cells) - cells.null_count()
-    return told > 0 and (len(clock) - clock.null_count()) >= _ENOUGH * told
+    filled = len(cells) - cells.null_count()
+    return filled > 0 and (len(clock) - clock.null_count()) >= _ENOUGH * filled
 
 
 def _at_midnight(cells: pl.Series) -> pl.Series:

@@ -35,10 +35,10 @@ def read_log(
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """One log file: declared columns under their channel's name, further ones under `@` and their own; the repairs."""
     dialect = dialect or sniff(path)
-    found = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
-    as_numbers = {column.channel: found[column.native] for column in columns}
-    as_numbers |= {f"@{name}": found[name] for name in numbers}
-    as_texts = {f"@{name}": found[name] for name in texts}
+    native_name = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
+    as_numbers = {column.channel: native_name[column.native] for column in columns}
+    as_numbers |= {f"@{name}": native_name[name] for name in numbers}
+    as_texts = {f"@{name}": native_name[name] for name in texts}
     _refuse_unclosed_quote(path, dialect)
     frame, repairs = _read_quickly(path, dialect, as_numbers, as_texts), dict[str, int]()
     if frame is None:
@@ -86,9 +86,9 @@ def read_whole(path: Path, fewest: int = 2, numeric_share: float = 1.0) -> pl.Da
     frame, _ = _text_frame(path, dialect)
     columns = []
     for column in frame:
-        found = parse_numbers(column, dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
-        text = found.bad.sum() > (1.0 - numeric_share) * len(column)
-        columns.append(column if text else found.values.alias(column.name))
+        numbers = parse_numbers(column, dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
+        text = numbers.bad.sum() > (1.0 - numeric_share) * len(column)
+        columns.append(column if text else numbers.values.alias(column.name))
     return frame.with_columns(columns)
 
 
@@ -157,15 +157,15 @@ def _read_as_text(
         repairs[f"file read as {encoding}"] = 1
     frame = frame.select(pl.col(name).alias(new) for new, name in wanted.items())
     for name, native in numbers.items():
-        found = parse_numbers(frame[name], dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
-        _refuse_only_text(found.bad, frame[name], found.values, native, path)
-        if found.late_commas:
-            repairs[f"{name}: decimal comma among decimal points"] = found.late_commas
-        if found.grouped:
-            repairs[f"{name}: signs between thousands removed"] = found.grouped
-        if found.bad.any():
-            repairs[f"{name}: text in a numeric column"] = int(found.bad.sum())
-        frame = frame.with_columns(found.values.alias(name))
+        parsed = parse_numbers(frame[name], dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
+        _refuse_only_text(parsed.bad, frame[name], parsed.values, native, path)
+        if parsed.late_commas:
+            repairs[f"{name}: decimal comma among decimal points"] = parsed.late_commas
+        if parsed.grouped:
+            repairs[f"{name}: signs between thousands removed"] = parsed.grouped
+        if parsed.bad.any():
+            repairs[f"{name}: text in a numeric column"] = int(parsed.bad.sum())
+        frame = frame.with_columns(parsed.values.alias(name))
     return frame, repairs
 
 

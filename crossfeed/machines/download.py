@@ -31,13 +31,13 @@ def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None
         )
     logging.getLogger("pooch").setLevel(logging.ERROR)
     folder = Path(folder)
-    known = _read_record(folder)
+    record = _read_record(folder)
     paths = []
     for download in log_format.downloads:
         url = f"{base_url.rstrip('/')}/{download.name}" if base_url else download.url
-        checksum = download.sha256 or known.get(download.name, {}).get("sha256")
+        checksum = download.sha256 or record.get(download.name, {}).get("sha256")
         try:
-            found = pooch.retrieve(
+            file = pooch.retrieve(
                 url,
                 known_hash=checksum and f"sha256:{checksum}",
                 fname=download.name,
@@ -52,10 +52,10 @@ def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None
             ) from error
         except OSError as error:
             raise storage_error("Downloading to", folder, error) from error
-        path = Path(found)
-        known[download.name] = {"sha256": pooch.file_hash(found), "bytes": path.stat().st_size, "url": url}
+        path = Path(file)
+        record[download.name] = {"sha256": pooch.file_hash(file), "bytes": path.stat().st_size, "url": url}
         paths.append(path)
-    write_json(folder / RECORD, known)
+    write_json(folder / RECORD, record)
     return paths
 
 

@@ -105,8 +105,8 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
         machine, schema, columns = mapping.machine, *mapping.channels(source.items, proposal, source.where)
     elif all(any(column.native.lower() == name.lower() for name in source.items) for column in COLUMNS):
         machine, schema = source.device.lower(), SCHEMA
-        found = match_columns(source.items, [column.native for column in COLUMNS], source.where)
-        columns = tuple(replace(c, unit=unit_of(source.items[found[c.native]], source.where)) for c in COLUMNS)
+        item_name = match_columns(source.items, [column.native for column in COLUMNS], source.where)
+        columns = tuple(replace(c, unit=unit_of(source.items[item_name[c.native]], source.where)) for c in COLUMNS)
     else:
         machine, schema = source.device.lower(), proposal.schema(source.device)
         columns = proposal.columns(source.where)
@@ -129,10 +129,10 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
 
 def find_source(path: Path, device: str | None = None) -> LogSource:
     """The logs at a path, the device model beside them, and the device that they belong to."""
-    found = find_files(path, [*(f"*{ending}" for ending in TEXT_ENDINGS), "*.xml"])
-    documents = [file for file in found if file.suffix.lower() == ".xml"]
-    logs = tuple(file for file in found if file not in documents)
-    folders = dict.fromkeys([*(file.parent for file in found), *(file.parent.parent for file in found[:1])])
+    files = find_files(path, [*(f"*{ending}" for ending in TEXT_ENDINGS), "*.xml"])
+    documents = [file for file in files if file.suffix.lower() == ".xml"]
+    logs = tuple(file for file in files if file not in documents)
+    folders = dict.fromkeys([*(file.parent for file in files), *(file.parent.parent for file in files[:1])])
     beside = sorted(file for folder in folders for file in folder.glob("*.xml"))
     models = [file for file in beside if tag(read_xml(file, "a device model")) == DEVICES]
     streams = tuple(file for file in documents if is_streams(file))
@@ -208,12 +208,12 @@ class _DeviceReader:
             .filter(pl.col(CLOCK).is_not_null() & pl.col("item").is_in(items))
             .sort(CLOCK, maintain_order=True)
         )
-        told = set(changes["item"].unique())
-        findings = _never_mentioned(log_format, states, told, where) + _unconverted(
+        mentioned = set(changes["item"].unique())
+        findings = _never_mentioned(log_format, states, mentioned, where) + _unconverted(
             log_format, self.source.items, lines
         )
         held = changes.pivot(on="item", index=CLOCK, values="value", aggregate_function="last", maintain_order=True)
-        held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in told)
+        held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in mentioned)
         held = held.with_columns(pl.col(items).forward_fill())
         numbers = []
         for column in log_format.columns:
@@ -235,19 +235,19 @@ class _DeviceReader:
         return RawRun(name, frame, lines.height, files, dict(+repairs), findings)
 
 
-def _never_mentioned(log_format: LogFormat, states: list[str], told: set[str], where: str) -> list[str]:
+def _never_mentioned(log_format: LogFormat, states: list[str], mentioned: set[str], where: str) -> list[str]:
     """Refuse a log that never tells a command or the state; a sensor that is never told is absent."""
     commands = [
         c.native for c in log_format.columns if c.channel in log_format.schema.command_names and c.constant is None
     ]
-    missing = sorted({*commands, *states} - told)
+    missing = sorted({*commands, *states} - mentioned)
     if missing:
         raise LogError(
             f"{where} never mentions {', '.join(missing)}.",
             expected="a log of the declared device",
             remedy="Leave out in a mapping what it never tells (`crossfeed data template --from Devices.xml`).",
         )
-    sensors = sorted({column.native for column in log_format.columns if column.constant is None} - told)
+    sensors = sorted({column.native for column in log_format.columns if column.constant is None} - mentioned)
     return [f"{Path(where).name} never mentions {', '.join(sensors)}: absent there"] if sensors else []
 
 

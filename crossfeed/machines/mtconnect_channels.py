@@ -278,14 +278,14 @@ class DeviceMapping(MappingFile):
         sensors: list[Channel] = []
         commands: list[Channel] = []
         for column in self.columns:
-            known = proposed.get(natives[column.native]) if column.native else None
-            if known is None:
+            proposal = proposed.get(natives[column.native]) if column.native else None
+            if proposal is None:
                 raise ConfigError(
                     f"What '{column.channel}' is cannot be told from the data item '{column.native or 'a constant'}'.",
                     expected="an item of a known type (load, temperature, current, power, torque, speed, feed)",
                     remedy="Give the mapping a 'schema' with the quantity of this channel.",
                 )
-            (commands if known.command else sensors).append(channel_of(column.channel, known.quantity))
+            (commands if proposal.command else sensors).append(channel_of(column.channel, proposal.quantity))
         return Schema.from_mapping(
             {"name": self.machine, "sensors": sensors, "commands": commands},
             origin="The list of columns in the mapping",

@@ -94,15 +94,15 @@ def tag(element: Element) -> str:
 
 def _data_items(element: Element, owner: Element) -> list[tuple[Element, Element]]:
     """Every data item below an element with the component that owns it; an explicit stack, as files may be deep."""
-    found, stack = [], [(element, owner)]
+    items, stack = [], [(element, owner)]
     while stack:
         current, holder = stack.pop()
         if tag(current) == "DataItem":
-            found.append((current, holder))
+            items.append((current, holder))
             continue
         inner = holder if tag(current) in ("DataItems", "Components", "Description") else current
         stack += [(child, inner) for child in reversed(current)]
-    return found
+    return items
 
 
 def _item(element: Element, owner: Element) -> Item:
@@ -198,8 +198,8 @@ def read_streams(files: Sequence[Path], device: str, items: Mapping[str, Item]) 
     seen: dict[tuple[str, str, str], str] = {}
     for file in files:
         streams = _streams(file)
-        own = [stream for stream in streams if stream.get("name") == device]
-        for stream in own or (streams if len(streams) == 1 else []):
+        of_device = [stream for stream in streams if stream.get("name") == device]
+        for stream in of_device or (streams if len(streams) == 1 else []):
             for _, group, element in _observations(stream):
                 key = element.get("dataItemId") or element.get("name") or ""
                 name = names.get(key) or names.get(element.get("name") or "") or key

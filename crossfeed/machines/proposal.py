@@ -106,12 +106,12 @@ def _numbered_axis(number: str) -> str:
 def split_unit(name: str) -> tuple[str, str | None]:
     """The name without the unit it ends in, and that unit as a unit name."""
     for pattern in (_BRACKETS, _IN_OR_OVER):
-        if (found := pattern.search(name)) and (unit := _UNITS.get(found[1].lower())):
-            return name[: found.start()], unit
-    if found := _ENDING.search(name):
-        return name[: found.start()], _UNITS[found[1].lower().replace("_", "/")]
-    if found := _BEGINNING.search(name):
-        return name[found.end() :], _UNITS[found[1].lower()]
+        if (match := pattern.search(name)) and (unit := _UNITS.get(match[1].lower())):
+            return name[: match.start()], unit
+    if match := _ENDING.search(name):
+        return name[: match.start()], _UNITS[match[1].lower().replace("_", "/")]
+    if match := _BEGINNING.search(name):
+        return name[match.end() :], _UNITS[match[1].lower()]
     return name, None
 
 
@@ -120,8 +120,8 @@ def _quantity(words: list[str], lower: list[str], joined: str) -> tuple[str | No
     if set(lower) & _SHAPES:
         return None, False
     for word in lower:
-        if found := re.fullmatch(r"r0*(\d{2})", word):
-            return _PARAMETERS.get(found[1]), found[1] in NAMES["commanded_parameters"]
+        if match := re.fullmatch(r"r0*(\d{2})", word):
+            return _PARAMETERS.get(match[1]), match[1] in NAMES["commanded_parameters"]
     for quantity, stems in _STEMS:
         if any(stem in joined for stem in stems):
             return quantity, False
@@ -216,15 +216,15 @@ def find_columns(signals: Mapping[str, LoggedSignal], drive_named: bool = False)
 
 def other_channels(signals: Mapping[str, LoggedSignal], taken: Sequence[str]) -> list[ProposedChannel]:
     """Columns of a known quantity that have no canonical channel, such as loads: names for a schema of one's own."""
-    found: dict[str, ProposedChannel] = {}
+    channels: dict[str, ProposedChannel] = {}
     for name, signal in signals.items():
         reading = signal.reading
         if name in taken or reading.quantity not in QUANTITIES or reading.quantity in ("position", "override"):
             continue
         unit, why, sure = _unit(signal)
         channel = "_".join(part for part in (reading.drive, reading.quantity.replace(" ", "_")) if part)
-        found.setdefault(channel, ProposedChannel(name, channel, reading.quantity, unit, why, sure))
-    return list(found.values())
+        channels.setdefault(channel, ProposedChannel(name, channel, reading.quantity, unit, why, sure))
+    return list(channels.values())
 
 
 def find_path_feed(signals: Mapping[str, LoggedSignal], columns: Sequence[ProposedChannel]) -> ProposedChannel | None:
@@ -306,10 +306,10 @@ def _mend_link(signals: Mapping[str, LoggedSignal], chosen: dict[str, ProposedCh
 
 
 def _stands_like_a_link(column: np.ndarray) -> bool:
-    known = np.abs(column[np.isfinite(column)])
-    if not len(known):
+    levels = np.abs(column[np.isfinite(column)])
+    if not len(levels):
         return False
-    low, middle, high = np.quantile(known, (0.1, 0.5, 0.9))
+    low, middle, high = np.quantile(levels, (0.1, 0.5, 0.9))
     return bool(100.0 <= middle <= 1200.0 and high - low < 0.25 * middle)
 
 
@@ -334,20 +334,20 @@ def _find_by_physics(signals: Mapping[str, LoggedSignal], chosen: dict[str, Prop
 
 def _mend_power(signals: Mapping[str, LoggedSignal], chosen: dict[str, ProposedChannel]) -> None:
     """Tell watts from kilowatts by torque times speed, where no name states the unit."""
-    found = [chosen.get(f"spindle_{what}") for what in ("power", "torque", "speed")]
-    if any(column is None for column in found):
+    triple = [chosen.get(f"spindle_{what}") for what in ("power", "torque", "speed")]
+    if any(column is None for column in triple):
         return
-    power, torque, speed = (column for column in found if column is not None)
+    power, torque, speed = (column for column in triple if column is not None)
     if "states the unit" in power.reason:
         return
     radians = signals[speed.native].values * conversion(speed.unit, "rad/s").scale
     watts = np.abs(signals[torque.native].values * conversion(torque.unit, "N m").scale * radians)
-    own = np.abs(signals[power.native].values)
-    rows = np.isfinite(watts) & np.isfinite(own) & (own > 0)
+    logged = np.abs(signals[power.native].values)
+    rows = np.isfinite(watts) & np.isfinite(logged) & (logged > 0)
     rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))
     if rows.sum() < _FEWEST_ROWS:
         return
-    ratio = float(np.median(watts[rows] / own[rows]))
+    ratio = float(np.median(watts[rows] / logged[rows]))
     unit = "kW" if abs(math.log(ratio / 1000)) < abs(math.log(ratio)) else "W"
     off = ratio / (1000 if unit == "kW" else 1)
     reason = f"torque times speed is {off:.2g} times it in {unit}"

@@ -76,10 +76,9 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
         f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
         "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
     ]
-    if known := detect_log_format(file):
-        lines.insert(
-            0, f"# Of the kind {known.name}, which needs no mapping: crossfeed ingest {known.name} LOGS OUT.parquet"
-        )
+    if log_format := detect_log_format(file):
+        command = f"crossfeed ingest {log_format.name} LOGS OUT.parquet"
+        lines.insert(0, f"# Of the kind {log_format.name}, which needs no mapping: {command}")
     lines += _files_with_other_columns(file, frame.columns, beside)
     lines.append(f"machine: {_yaml(_machine(file, beside))}   # a name of your choice")
     lines += _schema(columns, commands)
@@ -205,9 +204,9 @@ def _columns(columns: list[ProposedChannel], commands: Sequence[Channel], comman
     for column in columns:
         entry = f"  - {{native: {_yaml(column.native)}, channel: {column.channel}, unit: {_yaml(column.unit)}}}"
         lines.append(f"{entry:<{_LAST_COLUMN}}   #{'' if column.sure else ' ?'} {column.reason}")
-    found = {column.channel for column in columns}
+    mapped = {column.channel for column in columns}
     for command in commands:
-        if command.name not in found:
+        if command.name not in mapped:
             entry = f"  - {{constant: 0, channel: {command.name}}}"
             why = f"is it one of {', '.join(commanded)}?" if commanded else "right if the machine does not have it"
             lines.append(f"{entry:<{_LAST_COLUMN}}   # ? no column looks like it; {why}")
@@ -218,11 +217,11 @@ def _names(frame: pl.DataFrame, used: set[str]) -> tuple[list[str], set[str]]:
     """Columns that name programs, runs and sessions, and a state that may say when the machine works."""
     plain = {"".join(filter(str.isalpha, name.lower())): name for name in reversed(frame.columns) if name not in used}
     lines: list[str] = []
-    found: set[str] = set()
+    used_here: set[str] = set()
     for key in ("program", "session", "run"):
         if (name := next((plain[word] for word in COLUMNS[key] if word in plain), None)) is not None:
             lines.append(f"{key}: {{column: {_yaml(name)}}}   # entries such as {_yaml(str(frame[name][0]))}")
-            found.add(name)
+            used_here.add(name)
     state = next((plain[word] for word in COLUMNS["state"] if word in plain), None)
     keep = ""
     if state is not None and 1 < frame[state].n_unique() <= 12:
@@ -230,7 +229,7 @@ def _names(frame: pl.DataFrame, used: set[str]) -> tuple[list[str], set[str]]:
         shown = f"{common:g}" if isinstance(common, int | float) else _yaml(str(common))
         keep = f"   # ? only while it works: add keep: {{{_yaml(state)}: {shown}}}, its most frequent entry"
     cut = f"segmentation: {{gap_s: 10, min_rows: 64}}{keep or '   # a pause of more than 10 s ends a session'}"
-    return [*lines, cut], found
+    return [*lines, cut], used_here
 
 
 def _device_template(file: Path) -> str:

@@ -116,14 +116,14 @@ def _events(x_BKC: Tensor, m_BKC: Tensor) -> Tensor:
     steps = m_BKC.shape[1]
     if steps < 2:
         return torch.zeros_like(m_BKC)
-    known = m_BKC[:, 1:] & m_BKC[:, :-1]
-    change = torch.where(known, (x_BKC[:, 1:] - x_BKC[:, :-1]).abs(), -1.0)
+    both_present = m_BKC[:, 1:] & m_BKC[:, :-1]
+    change = torch.where(both_present, (x_BKC[:, 1:] - x_BKC[:, :-1]).abs(), -1.0)
     from_top = math.ceil((1.0 - EVENT_QUANTILE) * (steps - 2) - 1e-9)
     largest_BTC = change.topk(from_top + 1, dim=1).values
-    last_BC = (known.sum(1) - 1).clamp_min(0)
+    last_BC = (both_present.sum(1) - 1).clamp_min(0)
     rank_BC = torch.ceil((1.0 - EVENT_QUANTILE) * last_BC - 1e-4).long()
     threshold_B1C = largest_BTC.gather(1, rank_BC[:, None])
-    event = known & (change > threshold_B1C)
+    event = both_present & (change > threshold_B1C)
     return torch.cat([torch.zeros_like(event[:, :1]), event], dim=1)
 
 

@@ -102,8 +102,8 @@ def _frames(
             side = learned if machine in training else strange
             side.setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
     frames = {machine: fit_frame(schema, *_joined(parts), usual) for machine, parts in learned.items()}
-    known = usual or usual_scales(schema, list(frames.values()))
-    return frames | {machine: fit_frame(schema, *_joined(parts), known) for machine, parts in strange.items()}
+    scales = usual or usual_scales(schema, list(frames.values()))
+    return frames | {machine: fit_frame(schema, *_joined(parts), scales) for machine, parts in strange.items()}
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
