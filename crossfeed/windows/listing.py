@@ -128,8 +128,9 @@ def _flags(pairs: Sequence[tuple[int, Table, Group]]) -> tuple[np.ndarray, np.nd
     missing, jumps = [], []
     for table, rows_N in runs_of_tables(pairs):
         missing.append(~np.isfinite(table.commands[rows_N]).all(axis=1))
-        steps = np.diff(table.time[rows_N], prepend=np.nan)
-        jumps.append(np.abs(steps - table.period) > CLOCK_TOLERANCE * table.period)
+        with np.errstate(invalid="ignore"):  # a clock may hold what is no number
+            steps = np.diff(table.time[rows_N], prepend=np.nan) - table.period
+        jumps.append(np.abs(steps) > CLOCK_TOLERANCE * table.period)
     return np.concatenate(missing), np.concatenate(jumps)
 
 
