@@ -11,8 +11,7 @@ _SENSORS = ("model/sensors", "training/test_step.py::test_golden_losses_of_twent
 TESTS: dict[str, tuple[str, ...]] = {
     "ingest/resample.py": ("ingest/test_resample.py",),
     "windows/listing.py": ("windows/test_windows.py", "windows/test_counts.py"),
-    "windows/corrupt.py": ("windows/test_corrupt.py",),
-    "windows/block_runs.py": ("windows/test_corrupt.py",),
+    "windows/corrupt.py": ("windows/test_corrupt.py", "windows/test_machine_changes.py"),
     "windows/normalise.py": ("windows/test_normalise.py",),
     "windows/split.py": ("windows/test_split.py",),
     "evaluation/conformal.py": ("evaluation/test_conformal.py", "evaluation/test_evaluate.py"),
@@ -28,8 +27,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "distribution/quantiles.py": ("distribution/test_families.py",),
     "windows/frame.py": ("windows/test_frame.py", "model/test_new_machine.py"),
     "windows/machine_changes.py": ("windows/test_machine_changes.py",),
-    "windows/no_load.py": ("windows/test_no_load.py", "windows/test_plan_changes.py"),
-    "windows/plan_changes.py": ("windows/test_plan_changes.py",),
+    "windows/plan_changes.py": ("windows/test_no_load.py", "windows/test_plan_changes.py"),
     "windows/windows.py": ("windows/test_windows.py",),
     "model/new_machine.py": ("model/test_new_machine.py",),
     "model/sensors/commands.py": _SENSORS,
@@ -57,33 +55,17 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learning_curve/crossings.py": ("learning_curve/test_crossings.py",),
     "learning_curve/own_logs.py": ("learning_curve/test_own_logs.py",),
     "serving/measures.py": ("serving/test_measures.py",),
-    "serving/rollout.py": (
-        "serving/test_rollout.py",
-        "serving/test_mean_rollout.py",
-    ),
-    "control/timeline.py": (
-        "control/test_timeline.py",
-        _DECISIONS,
-    ),
-    "control/decision.py": (
-        "control/test_decision.py",
-        "control/test_timeline.py",
-        _DECISIONS,
-    ),
-    "control/margins.py": (
-        "control/test_margins.py",
-        _DECISIONS,
-        "control/test_load_calibration.py",
-    ),
-    "control/score.py": (
-        "control/test_decision.py",
-        _DECISIONS,
-    ),
-    "audits/drives.py": ("audits/test_units.py", "audits/test_windows.py", _FINDINGS),
-    "audits/factors.py": ("audits/test_units.py", _FINDINGS),
+    "serving/noise.py": ("serving/test_noise.py", "serving/test_rollout.py"),
+    "serving/rollout.py": ("serving/test_rollout.py", "serving/test_level.py"),
+    "control/timeline.py": ("control/test_timeline.py", _DECISIONS),
+    "control/decision.py": ("control/test_decision.py", "control/test_timeline.py", _DECISIONS),
+    "control/cutting_law.py": ("control/test_cutting_law.py", _DECISIONS),
+    "control/margins.py": ("control/test_margins.py", _DECISIONS),
+    "control/score.py": ("control/test_decision.py", _DECISIONS),
+    "control/search.py": ("control/test_search.py", _DECISIONS),
     "audits/physics.py": ("audits/test_units.py", _FINDINGS),
     "audits/stages.py": ("audits/test_causality.py",),
-    "audits/subject.py": ("audits/test_subject.py", "audits/test_windows.py", "audits/test_commands.py"),
+    "audits/subject.py": ("audits/test_subject.py", "audits/test_units.py", "audits/test_windows.py", _FINDINGS),
     "baselines/budget.py": ("baselines/test_fitting.py", "baselines/test_compare.py"),
     "baselines/inputs.py": ("baselines/test_networks.py", "baselines/test_fitting.py"),
     "baselines/instance.py": ("baselines/test_networks.py",),
@@ -158,7 +140,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "fleet/generate.py": ("fleet/test_generate.py", _SEED),
     "fleet/describe.py": ("fleet/test_compare.py",),
     "fleet/features.py": ("fleet/test_compare.py",),
-    "ingest/align.py": ("ingest/test_table.py", "evaluation/test_model_evaluation.py"),
+    "audits/split.py": ("audits/test_split.py", "audits/test_twins.py", _FINDINGS),
+    "ingest/align.py": ("ingest/test_table.py", "ingest/test_divide.py", "evaluation/test_model_evaluation.py"),
+    "ingest/frames.py": ("ingest/test_from_frame.py",),
+    "ingest/segment.py": ("ingest/test_segment.py", "ingest/test_units.py"),
     "learning_curve/runner.py": ("learning_curve/test_effort.py", "learning_curve/test_curve.py"),
     "learning_curve/judged_windows.py": ("learning_curve/test_by_session.py", "learning_curve/test_own_logs.py"),
     "learning_curve/minutes.py": ("learning_curve/test_crossings.py", "learning_curve/test_own_logs.py"),
@@ -180,8 +165,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "live/learning.py": ("live/test_learning.py",),
     "machines/column_names.py": ("machines/test_column_names.py", "machines/test_template.py"),
     "machines/dialect.py": ("machines/test_delimited.py",),
-    "machines/log_clock.py": ("machines/test_log_clock.py", "machines/test_template.py", "machines/test_table.py"),
-    "machines/log_columns.py": ("machines/test_log_columns.py", "machines/test_template.py", "machines/test_table.py"),
+    "machines/proposal.py": (
+        "machines/test_column_names.py",
+        "machines/test_log_columns.py",
+        "machines/test_template.py",
+    ),
     "machines/joanneum.py": ("machines/test_joanneum.py", "machines/test_log_formats.py"),
     "machines/thws.py": ("machines/test_thws.py", "machines/test_log_formats.py"),
     "machines/mtconnect.py": (
@@ -190,8 +178,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "machines/test_mtconnect_devices.py",
     ),
     "machines/mtconnect_channels.py": ("machines/test_mtconnect_devices.py",),
-    "machines/mtconnect_events.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
-    "machines/numbers.py": ("machines/test_delimited.py", "machines/test_table.py"),
+    "machines/mtconnect_devices.py": ("machines/test_mtconnect.py", "machines/test_mtconnect_devices.py"),
+    "machines/delimited.py": ("machines/test_delimited.py", "machines/test_table.py"),
     "machines/simulated/filters.py": (
         "machines/simulated/test_dynamics.py",
         "machines/simulated/test_axes.py",
@@ -253,7 +241,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "study/record/outcomes.py": ("study/test_differences.py", "study/test_halving.py"),
     "training/measure/loss_pass.py": ("training/measure/test_validate.py",),
     "training/update/flat_update.py": ("training/update/test_adamw.py", _GOLDEN),
-    "windows/draws.py": ("windows/test_machine_changes.py", "windows/test_plan_changes.py", "windows/test_corrupt.py"),
     "windows/split_tables.py": (
         "windows/test_counts.py",
         "training/test_many_machines.py",
@@ -265,15 +252,14 @@ TESTS: dict[str, tuple[str, ...]] = {
 # A file whose errors a test of its own name answers for.
 _OWN_TEST = {
     "adaptation": "model_adaptation parameters",
-    "audits": "causality load normaliser split windows",
+    "audits": "causality load normaliser windows",
     "baselines": "trees",
     "control": "advise environments learn",
     "evaluation": "bundle invariance regimes robustness",
     "fleet": "compare train",
-    "ingest": "divide from_frame segment units",
     "learning_curve": "curve",
-    "live": "program_plan",
-    "machines": "clock delimited",
+    "live": "clock learning program_plan row_maker trust",
+    "machines": "delimited",
     "model": "forecast live world_model",
     "model/parts": "packing",
     "serving": "history plan_table",
@@ -287,7 +273,7 @@ TESTS |= (
     {f"{room}/{name}.py": (f"{room}/test_{name}.py",) for room, names in _OWN_TEST.items() for name in names.split()}
     | {
         f"audits/{name}.py": (f"audits/test_{name}.py", _FINDINGS)
-        for name in ("clock", "commands", "dead", "swapped", "twins", "units")
+        for name in ("clock", "commands", "dead", "swapped", "units")
     }
     | {
         f"programs/{name}.py": (f"programs/test_{name}.py", _PLANS)
@@ -319,16 +305,16 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("windows/corrupt.py", "1e-09", ""): "any tiny number keeps a whole rank whole",
     ("distribution/student_t.py", "nu - 1.0", _SEARCH): "the slope of a search that ends at the same value, later",
     ("distribution/student_t.py", "0.0", _START): "nothing lies there where many degrees of freedom ask for it",
-    ("windows/block_runs.py", "0", "return draw((batch, 0)).long()"): "a run of no length hides nothing",
-    ("windows/block_runs.py", "2.0 * wanted", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
-    ("windows/block_runs.py", "2.0", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
-    ("windows/block_runs.py", "3.0 * math.sqrt(mean)", _ENOUGH): _MORE_RUNS,
-    ("windows/block_runs.py", "3.0", _ENOUGH): _MORE_RUNS,
-    ("windows/block_runs.py", "2", _ENOUGH): _MORE_RUNS,
-    ("windows/block_runs.py", "1", "start_BR = before_BR + torch.minimum((lot_BR * (free_BR + 1)).long(), free_BR)"): (
+    ("windows/corrupt.py", "0", "return draw((batch, 0)).long()"): "a run of no length hides nothing",
+    ("windows/corrupt.py", "2.0 * wanted", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
+    ("windows/corrupt.py", "2.0", "mean = 2.0 * wanted / (SHORTEST_RUN + longest)"): _MORE_RUNS,
+    ("windows/corrupt.py", "3.0 * math.sqrt(mean)", _ENOUGH): _MORE_RUNS,
+    ("windows/corrupt.py", "3.0", _ENOUGH): _MORE_RUNS,
+    ("windows/corrupt.py", "2", _ENOUGH): _MORE_RUNS,
+    ("windows/corrupt.py", "1", "start_BR = before_BR + torch.minimum((lot_BR * (free_BR + 1)).long(), free_BR)"): (
         "the ring is cut open at random, so only the gaps between runs become a little uneven"
     ),
-    ("windows/block_runs.py", "0", "wanted = max(wanted, SHORTEST_RUN) if wanted else 0"): (
+    ("windows/corrupt.py", "0", "wanted = max(wanted, SHORTEST_RUN) if wanted else 0"): (
         "a run of a single step with no neighbour is dropped"
     ),
     ("windows/split.py", "2", 'return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)'): (
@@ -347,12 +333,12 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("distribution/inversion.py", "x_N.device.type == 'cpu'", ""): "what rests is put aside to save time",
     ("distribution/inversion.py", "newton_N < high_N", ""): "a step to the very edge of its bracket is a step too",
     (
-        "windows/no_load.py",
+        "windows/plan_changes.py",
         "0.0",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): ("where the lowest of sixteen bins ends"),
     (
-        "windows/no_load.py",
+        "windows/plan_changes.py",
         "1",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): "into how many bins speeds are divided",
@@ -430,15 +416,15 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "0",
         "forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig, seed: int = 0",
     ): "any seed searches",
-    ("machines/log_clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
-    ("machines/log_columns.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
+    ("machines/clock.py", "np.abs(forward - usual) < 0.1 * usual", ""): "a step that is off by exactly a tenth",
+    ("machines/proposal.py", "_correlation(np.abs(values[name]), product) > _FOLLOWS", ""): (
         "a correlation of exactly the least"
     ),
-    ("machines/log_columns.py", "0.05", "rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))"): (
+    ("machines/proposal.py", "0.05", "rows &= watts > 0.05 * float(np.nanmax(watts, initial=0.0))"): (
         "which rows of a loaded spindle tell watts from kilowatts"
     ),
     (
-        "machines/log_columns.py",
+        "machines/proposal.py",
         "0",
         "if rows.sum() < _FEWEST_ROWS or one[rows].std() == 0 or two[rows].std() == 0:",
     ): "where nothing varies the correlation is no number, and that follows nothing",
@@ -473,7 +459,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "cells > 0",
         "mean_depth = np.divide(volume, cells * block.cell**2, out=np.ones(count), where=cells > 0)",
     ): "what removes nothing is air either way",
-    ("machines/log_columns.py", "1000", 'off = ratio / (1000 if unit == "kW" else 1)'): (
+    ("machines/proposal.py", "1000", 'off = ratio / (1000 if unit == "kW" else 1)'): (
         "a quotient that is off by a thousandth is rounded"
     ),
     ("model/parts/attention.py", "key_value_BS2D.shape[1] <= LONGEST", ""): "kernels are there on a GPU alone",
@@ -496,7 +482,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("control/task.py", "within + 1e-09", ""): "what is as good as equal is met either way",
     ("windows/corrupt.py", "2", "if steps < 2:"): "a single change never lies above its own quantile",
     (
-        "windows/no_load.py",
+        "windows/plan_changes.py",
         "BINS + 1",
         'edge_V = np.unique(np.quantile(speed_N, np.linspace(0.0, 1.0, BINS + 1), method="inverted_cdf"))',
     ): "into how many bins speeds are divided",
@@ -535,7 +521,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
     ("fleet/log.py", "np.abs(signals.trace.physics.axis_velocity) > _STANDING", ""): (
         "a velocity of exactly what counts as standing"
     ),
-    ("machines/log_columns.py", "1 / 3 < off < 3", ""): "a ratio of exactly three, or a third",
+    ("machines/proposal.py", "1 / 3 < off < 3", ""): "a ratio of exactly three, or a third",
     ("machines/simulated/stock.py", "1e-06", "stride = max(float(travelled[-1]) / count, 1e-6)"): (
         "any tiny number keeps a path of no length from being divided by"
     ),
@@ -601,7 +587,7 @@ HARMLESS: dict[tuple[str, str, str], str] = {
         "np.abs(off_T) <= _REAL * scatter.spread",
         "",
     ): "a reading that stands out by exactly so much",
-    ("machines/numbers.py", "values.null_count() > texts.null_count()", ""): (
+    ("machines/delimited.py", "values.null_count() > texts.null_count()", ""): (
         "in a column of plain numbers nothing stands between thousands"
     ),
     ("programs/expressions.py", "1", '"NEGATE": (1, operator.neg),'): _SIGN,

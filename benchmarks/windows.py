@@ -1,4 +1,4 @@
-"""A batch of 128 windows with masks: gathers on the device against pandas items, in one run on one core.
+"""What windows cost: preparing tables of growing size, and a batch of 128 with masks against pandas items, on one core.
 
 Run: python benchmarks/windows.py [--repeats 300] [--device cpu] [--write]
 """
@@ -8,6 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,18 +26,19 @@ from crossfeed.windows.split import split_table
 from crossfeed.windows.windows import WindowSet
 
 SESSIONS, ROWS, BATCH, CONTEXT, HORIZONS = 62, 29_785, 128, 32, (1, 2, 4, 8, 16)
+PREPARED, ROWS_A_SESSION = (100_000, 500_000, 1_000_000, 2_000_000, 4_000_000), 240
 
 
-def make_table() -> Table:
-    """A table of the source's size; values are noise, since only shapes matter here."""
+def make_table(rows: int = ROWS, sessions: int = SESSIONS) -> Table:
+    """A table of the source's size or another; values are noise, since only shapes matter here."""
     rng = np.random.default_rng(0)
-    edges = np.linspace(0, ROWS, SESSIONS + 1).astype(int)
+    edges = np.linspace(0, rows, sessions + 1).astype(int)
     groups = tuple(
-        Group("mill", f"s{number:02d}", "run", "part", int(start), int(stop))
+        Group("mill", f"s{number:06d}", "run", "part", int(start), int(stop))
         for number, (start, stop) in enumerate(pairwise(edges))
     )
     time_of_row = np.concatenate([np.arange(1.0, len(group) + 1.0) for group in groups])
-    sensors, commands = rng.normal(size=(ROWS, 17)), rng.normal(size=(ROWS, 4))
+    sensors, commands = rng.normal(size=(rows, 17)), rng.normal(size=(rows, 4))
     sensors[rng.random(sensors.shape) < 0.02] = np.nan
     return Table(canonical(), groups, time_of_row, sensors, commands, 1.0, {})
 
@@ -65,6 +67,22 @@ def clock(work: Callable[[], object], repeats: int, device: str) -> tuple[float,
             torch.cuda.synchronize()
         taken.append(1e3 * (now() - begin))
     return min(taken), float(np.median(taken))
+
+
+def prepare(rows: int) -> tuple[float, float, float]:
+    """Seconds of processor time to split a table, to fit its normaliser, and to make the windows of two sides."""
+    table = make_table(rows, rows // ROWS_A_SESSION)
+    marks = [time.process_time()]
+    split = split_table(table)
+    sides = [split.groups(table, part) for part in ("train", "validation")]
+    marks.append(time.process_time())
+    normaliser = Normaliser.fit(split.train_rows(table))
+    marks.append(time.process_time())
+    for groups in sides:
+        WindowSet.build(table, groups, normaliser, CONTEXT, HORIZONS)
+    marks.append(time.process_time())
+    one, two, three = (after - before for before, after in pairwise(marks))
+    return one, two, three
 
 
 def measure(device: str, repeats: int) -> list[tuple[str, float, float]]:
@@ -102,9 +120,22 @@ def report(device: str, repeats: int) -> str:
     lines = measure(device, repeats)
     item, default = lines[-1][1], lines[1][1]
     hardware = f"one core of {processor()}" if device == "cpu" else torch.cuda.get_device_name()
+    prepared = [(rows, *prepare(rows)) for rows in PREPARED]
     return (
         "\n".join(
             [
+                f"# Preparing a table of {ROWS_A_SESSION} rows a session: split, normaliser, windows of two sides",
+                "",
+                "| rows | sessions | split, s | normaliser, s | windows, s | together, s | s a million rows |",
+                "|---|---|---|---|---|---|---|",
+                *(
+                    f"| {rows:,} | {rows // ROWS_A_SESSION:,} | {split:.2f} | {fit:.2f} | {windows:.2f} | "
+                    f"{split + fit + windows:.2f} | {1e6 * (split + fit + windows) / rows:.2f} |"
+                    for rows, split, fit, windows in prepared
+                ),
+                "",
+                f"Processor time on {hardware}, {date.today():%Y-%m-%d}.",
+                "",
                 f"# A batch of {BATCH} windows (context {CONTEXT}, 17 sensors, 5 horizons) of a {ROWS:,}-row table",
                 "",
                 "| | best, ms | median, ms |",

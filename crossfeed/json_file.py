@@ -1,17 +1,21 @@
-"""Results as plain data: JSON without NaN, written whole or not at all; sealed, where a changed digit must be seen."""
+"""Results as plain data: JSON without NaN, written whole or not at all; sealed, where a changed digit must be seen.
+
+Every file of ours that would mislead after an accident (JSON, tables, histories, checkpoints) holds one entry named
+`checksum`, made by `checksum` of everything else in it; without that entry it is refused like one that was changed.
+"""
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from crossfeed.atomic import atomic_file
-from crossfeed.errors import StorageError
+from crossfeed.errors import CrossfeedError, StorageError
 
-_SEAL, _KIND = "checksum", "sha256:"
+CHECKSUM = "checksum"
 
 
 def plain(value: Any) -> Any:
@@ -40,14 +44,45 @@ def write_json(path: Path | str, content: Any) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
+def checksum(content: Any, blocks: Iterable[bytes] = ()) -> str:
+    """SHA-256 over plain data, in the order of its entries, and over the blocks of bytes that belong to it."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=str)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    for block in blocks:
+        digest.update(hashlib.sha256(block).digest())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def verify(
+    path: Path | str, stated: object, expected: str, remedy: str, problem: type[CrossfeedError] = StorageError
+) -> None:
+    """Refuse a file whose checksum is missing or is not that of what it holds."""
+    if stated != expected:
+        raise problem(
+            f"{path} was changed after it was written: "
+            + ("its checksum is missing." if stated is None else "its checksum does not fit."),
+            expected="the file as crossfeed wrote it",
+            remedy=remedy,
+        )
+
+
 def write_sealed(path: Path | str, content: Any) -> None:
-    """Write names and values as JSON whose last entry is a hash of all others."""
+    """Write names and values as JSON whose last entry is the checksum of all others."""
     entries = plain(content)
-    write_json(path, {**entries, _SEAL: _hash(entries)})
+    entries.pop(CHECKSUM, None)
+    write_json(path, {**entries, CHECKSUM: checksum(entries)})
 
 
 def read_sealed(path: Path | str, remedy: str = "Make it again with the command that wrote it.") -> dict[str, Any]:
-    """What `write_sealed` wrote; a seal that does not fit is refused, and without a seal nothing is claimed."""
+    """What `write_sealed` wrote; a file that was changed, or that lost its checksum, is refused."""
+    content = read_json(path, remedy)
+    stated = content.pop(CHECKSUM, None)
+    verify(path, stated, checksum(content), "Make it again with the command that wrote it, or restore it from a copy.")
+    return content
+
+
+def read_json(path: Path | str, remedy: str = "Make it again with the command that wrote it.") -> dict[str, Any]:
+    """The names and values of a JSON file, of which nothing is claimed."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -56,20 +91,4 @@ def read_sealed(path: Path | str, remedy: str = "Make it again with the command 
         ) from error
     if not isinstance(content, dict):
         raise StorageError(f"{path} holds no JSON object.", expected="a JSON file written by crossfeed", remedy=remedy)
-    name, seal = next(reversed(content.items()), ("", None))
-    # Either of the two names the seal, so that a damaged name or a damaged value does not pass as no seal at all.
-    if name != _SEAL and not (isinstance(seal, str) and seal.startswith(_KIND)):
-        return content
-    entries = {key: value for key, value in content.items() if key != name}
-    if name != _SEAL or seal != _hash(entries):
-        raise StorageError(
-            f"{path} was changed after it was written: its checksum does not fit.",
-            expected="the file as crossfeed wrote it",
-            remedy="Make it again with the command that wrote it, or restore it from a copy.",
-        )
-    return entries
-
-
-def _hash(entries: dict[str, Any]) -> str:
-    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":"))
-    return _KIND + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return content

@@ -2,10 +2,9 @@
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from html import escape
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
 _quiet = False
 _PIPED_WIDTH = 250
-_REDRAWN_AFTER = 0.25  # seconds between two pictures of a bar in a notebook
 
 
 def be_quiet(quiet: bool = True) -> None:
@@ -58,14 +56,9 @@ class ProgressTask:
 def progress(description: str, total: float | None = None) -> Iterator[ProgressTask]:
     """Show a bar named `description` while the block runs, and none after it, in a pipe, in CI or when quiet."""
     target = console()
-    if not _quiet and _in_notebook():
-        shown = NotebookBar(description, total)
-        try:
-            yield ProgressTask(shown.advance)
-        finally:
-            shown.remove()
-        return
-    if _quiet or not target.is_terminal or os.environ.get("CI"):
+    # In a notebook rich draws with ipywidgets, and warns where they are missing.
+    notebook = target.is_jupyter and find_spec("ipywidgets") is not None
+    if _quiet or not (target.is_terminal or notebook) or os.environ.get("CI"):
         yield ProgressTask()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -87,45 +80,3 @@ def progress(description: str, total: float | None = None) -> Iterator[ProgressT
                 bar.update(identifier, advance=amount, note=note)
 
         yield ProgressTask(draw)
-
-
-class NotebookBar:
-    """A bar below a cell of a notebook; it needs nothing but the IPython that runs the notebook."""
-
-    def __init__(self, description: str, total: float | None) -> None:
-        from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
-
-        self._html, self._description, self._total = HTML, description, total
-        self._done, self._note, self._began, self._drawn = 0.0, "", time.monotonic(), time.monotonic()
-        self._handle = display(HTML(self.picture()), display_id=True)
-
-    def advance(self, amount: float, note: str | None) -> None:
-        """Move on; the picture follows a few times a second."""
-        from rich.text import Text
-
-        self._done += amount
-        self._note = self._note if note is None else Text.from_markup(note).plain
-        if time.monotonic() - self._drawn >= _REDRAWN_AFTER:
-            self._drawn = time.monotonic()
-            self._handle.update(self._html(self.picture()))
-
-    def picture(self) -> str:
-        """Name, bar, count, time left and note."""
-        size = "" if self._total is None else f" value='{self._done:g}' max='{self._total:g}'"
-        count = "" if self._total is None else f"{self._done:.0f}/{self._total:g}"
-        left = ""
-        if self._total and self._done > 0.0:
-            seconds = (time.monotonic() - self._began) * (self._total / self._done - 1.0)
-            left = f"{int(max(seconds, 0.0)) // 60}:{int(max(seconds, 0.0)) % 60:02d} left"
-        words = " ".join(escape(word) for word in (count, left, self._note) if word)
-        return f"<div><b>{escape(self._description)}</b> <progress{size}></progress> {words}</div>"
-
-    def remove(self) -> None:
-        """Leave nothing behind."""
-        self._handle.update(self._html(""))
-
-
-def _in_notebook() -> bool:
-    """Whether the kernel of a notebook runs this process; a plain IPython prompt is a terminal."""
-    ipython = sys.modules.get("IPython")
-    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")

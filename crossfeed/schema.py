@@ -6,7 +6,9 @@ unit names, never typed by hand.
 
 import hashlib
 import json
+import math
 import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,29 +18,74 @@ from pydantic import ValidationError, model_validator
 from crossfeed.configuration import CheckedForm, load_yaml, problems
 from crossfeed.errors import SchemaError
 
-# Each quantity with the unit it is usually written in; users add their own under `quantities:` in a YAML schema.
-# Quantities of equal dimension stay apart on purpose: a percent load is no override and no modulation depth.
-QUANTITIES: dict[str, str] = {
-    "current": "A",
-    "torque": "N m",
-    "force": "N",
-    "power": "kW",
-    "energy": "kWh",
-    "voltage": "V",
-    "temperature": "degC",
-    "modulation depth": "%",
-    "load": "%",
-    "override": "%",
-    "rotational speed": "rpm",
-    "feed": "mm/min",
-    "position": "mm",
-    "acceleration": "mm/s^2",
-    "angle": "deg",
-    "vibration": "mm/s",
-    "pressure": "bar",
-    "flow": "L/min",
-    "ratio": "1",
-}
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """What is known of a physical quantity on machine tools; numbers are in its usual unit."""
+
+    unit: str  # the usual one
+    others: tuple[str, ...] = ()  # further units in which controllers write it
+    has_zero: bool = True  # zero is a standstill, not a convention
+    is_speed: bool = False  # as a command it moves the machine
+    is_effort: bool = False  # of a spindle it is the greater the more is cut
+    is_share: bool = False  # written as 0..1 or as 0..100
+    reach: tuple[float, float] | None = None  # how far it goes on machines that exist
+    valid: tuple[float, float] | None = None  # what lies outside is a damaged reading
+    ending: str | None = None  # of the canonical sensors of a drive
+    # An unnamed unit is told by how far the values reach: the first one whose limit they do not pass.
+    by_reach: tuple[tuple[float, str], ...] = ()
+    sure_below: float = 0.0  # the reach up to which that is no guess
+    idle: float = 0.0  # where a command stands that a machine does not have
+
+    def unit_for(self, reach: float) -> tuple[str, bool]:
+        """The probable unit of values that reach so far, and whether it is sure."""
+        units = (unit for limit, unit in self.by_reach if reach <= limit)
+        return next(units, self.unit) if reach > 0.0 else self.unit, reach < self.sure_below
+
+
+_ANY = math.inf
+# Users add their own under `quantities:` in a YAML schema. Quantities of equal dimension stay apart: a percent
+# load is no override and no modulation depth.
+FACTS: dict[str, Quantity] = {
+    "current": Quantity("A", ("mA",), is_effort=True, reach=(1e-3, 2_000.0), ending="current"),
+    "torque": Quantity("N m", ("mN m", "N cm"), is_effort=True, reach=(1e-3, 5_000.0), ending="torque"),
+    "force": Quantity("N", ("kN",), is_effort=True),
+    "power": Quantity(
+        "kW", ("W",), is_effort=True, reach=(1e-3, 300.0), ending="power", by_reach=((150.0, "kW"), (_ANY, "W"))
+    ),
+    "energy": Quantity("kWh", ("Wh",)),
+    "voltage": Quantity("V", ("mV", "kV"), ending="dc_voltage"),
+    "temperature": Quantity(
+        "degC", has_zero=False, reach=(1.0, 200.0), valid=(1.0, 150.0), ending="motor_temp",
+        by_reach=((250.0, "degC"), (_ANY, "kelvin")), sure_below=120.0,
+    ),
+    "modulation depth": Quantity("%", is_share=True, reach=(2.0, 250.0), ending="mod_depth"),
+    "load": Quantity("%", is_effort=True, is_share=True, valid=(-400.0, 400.0)),
+    "override": Quantity("%", is_share=True, valid=(0.0, 300.0), idle=100.0),
+    "rotational speed": Quantity(
+        "rpm", ("deg/s", "turn/s", "rad/s"), is_speed=True, reach=(30.0, 70_000.0), valid=(-200_000.0, 200_000.0),
+        by_reach=((90.0, "revolution/s"), (45_000.0, "rpm"), (_ANY, "deg/s")),
+    ),
+    "feed": Quantity(
+        "mm/min", ("mm/s", "m/min", "in/min", "m/s"), is_speed=True, reach=(100.0, 150_000.0),
+        valid=(-120_000.0, 120_000.0), by_reach=((700.0, "mm/s"),),
+    ),
+    "position": Quantity("mm", ("m", "in", "um"), has_zero=False),
+    "acceleration": Quantity("mm/s^2", ("m/s^2",)),
+    "angle": Quantity("deg", has_zero=False),
+    "vibration": Quantity("mm/s", ("m/s",)),
+    "pressure": Quantity("bar", ("Pa", "kPa", "MPa")),
+    "flow": Quantity("L/min"),
+    "ratio": Quantity("1", is_share=True),
+}  # fmt: skip
+QUANTITIES: dict[str, str] = {name: facts.unit for name, facts in FACTS.items()}
+_OF_A_USER = Quantity("")
+
+
+def facts_of(quantity: str) -> Quantity:
+    """What is known of a quantity; little of one that a user added."""
+    return FACTS.get(quantity, _OF_A_USER)
+
 
 _SPELLINGS = {
     "%": "percent",
@@ -114,10 +161,6 @@ def _parse(unit: str) -> Any:
 
 # Parts of a machine that names of channels speak about.
 PLACES = ("spindle", "x", "y", "z", "a", "b", "c")
-# Quantities whose zero is a convention, not a standstill.
-_ZERO_BY_CONVENTION = ("temperature", "position", "angle")
-_SPEEDS = ("rotational speed", "feed")
-_EFFORTS = ("torque", "current", "load", "force", "power")
 
 
 class Channel(CheckedForm):
@@ -141,17 +184,23 @@ class Channel(CheckedForm):
     def has_zero(self) -> bool:
         """Whether zero means that nothing happens; the voltage of a DC link and a temperature never get there."""
         link = self.quantity == "voltage" and "dc" in self.words
-        return self.quantity not in _ZERO_BY_CONVENTION and not link
+        return facts_of(self.quantity).has_zero and not link
+
+    @property
+    def idle(self) -> float:
+        """Where it stands as a command that a machine does not have: an override that nobody can turn is at 100 %."""
+        facts = facts_of(self.quantity)
+        return facts.idle * conversion(facts.unit, self.unit).scale if facts.idle else 0.0
 
     @property
     def feels_the_cut(self) -> bool:
         """Whether it is an effort of the spindle, which is the greater the more is cut."""
-        return self.place == "spindle" and self.quantity in _EFFORTS
+        return self.place == "spindle" and facts_of(self.quantity).is_effort
 
     @property
     def moves(self) -> bool:
         """Whether it moves the machine as a command; an override stands at 100 % while nothing happens."""
-        return self.quantity in _SPEEDS
+        return facts_of(self.quantity).is_speed
 
 
 class Schema(CheckedForm):

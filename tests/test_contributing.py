@@ -10,6 +10,7 @@ import pytest
 from crossfeed.baselines import networks
 from crossfeed.baselines.budget import Budget
 from crossfeed.ingest.pipeline import ingest
+from crossfeed.machines import log_formats
 from crossfeed.reporting import report
 from crossfeed.reporting.artefacts import gather
 from crossfeed.study.candidates import from_yaml
@@ -26,13 +27,16 @@ def recipe(name: str) -> str:
     return str(found)
 
 
-def test_a_machine(tmp_path: Path) -> None:
+def test_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope: dict[str, Any] = {}
+    monkeypatch.setattr(log_formats, "_REGISTERED", log_formats.log_formats())
     exec(recipe("lathe"), scope)
     rows = "\n".join(f"{1000 + row},{500 + row},{3000 if row < 40 else 4000}" for row in range(80))
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "monday.csv").write_text(f"I_spindle_mA,P_W,S_rpm\n{rows}\n", encoding="utf-8")
-    table = ingest(scope["LOG_FORMAT"], tmp_path / "logs")
+    detected = log_formats.detect_log_format(tmp_path / "logs")
+    assert detected is log_formats.log_format_named("lathe") is scope["LOG_FORMAT"]
+    table = ingest(detected, tmp_path / "logs")
     assert table.schema.sensor_names == ("spindle_current", "spindle_power")
     assert np.nanmax(np.abs(table.sensors[:5, 0] - 1.0)) < 0.01
     assert np.nanmax(np.abs(table.sensors[:5, 1] - 0.5)) < 0.01

@@ -105,6 +105,25 @@ def test_a_table_with_a_changed_manifest_was_taken_as_it_was(whole: Path, tmp_pa
         Table.read(tmp_path / "table.parquet")
 
 
+def test_a_table_or_a_history_that_lost_its_checksum_was_taken_as_it_was(whole: Path, tmp_path: Path) -> None:
+    import json
+
+    import pyarrow.parquet
+
+    arrow = pyarrow.parquet.ParquetFile(whole / "table.parquet").read()
+    content = json.loads(arrow.schema.metadata[b"crossfeed"])
+    del content["checksum"]
+    bare = arrow.replace_schema_metadata({b"crossfeed": json.dumps(content).encode()})
+    pyarrow.parquet.write_table(bare, tmp_path / "table.parquet")
+    with pytest.raises(CrossfeedError, match="its checksum is missing"):
+        Table.read(tmp_path / "table.parquet")
+    write_history(tmp_path / "history.parquet", [{"stage": "finetune", "epoch": 0}])
+    arrow = pyarrow.parquet.ParquetFile(tmp_path / "history.parquet").read()
+    pyarrow.parquet.write_table(arrow.replace_schema_metadata({}), tmp_path / "history.parquet")
+    with pytest.raises(CrossfeedError, match="its checksum is missing"):
+        read_history(tmp_path / "history.parquet")
+
+
 def test_a_history_comes_back_as_it_was_written(tmp_path: Path) -> None:
     rows = [{"stage": "finetune", "epoch": 0, "score": 1 / 3, "note": None}, {"stage": "finetune", "epoch": 1}]
     write_history(tmp_path / "history.parquet", rows)

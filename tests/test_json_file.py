@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import StorageError
-from crossfeed.json_file import plain, read_sealed, write_json, write_sealed
+from crossfeed.json_file import plain, read_json, read_sealed, write_json, write_sealed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -57,9 +57,19 @@ def test_a_result_of_another_order_or_without_an_entry_is_refused(tmp_path: Path
             read_sealed(other)
 
 
-def test_what_was_written_without_a_seal_is_read_as_it_is(tmp_path: Path) -> None:
-    write_json(tmp_path / "old.json", {"a": 1})
-    assert read_sealed(tmp_path / "old.json") == {"a": 1}
+def test_a_file_whose_checksum_was_deleted_passed(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_sealed(path, {"a": 1, "b": 2})
+    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if "checksum" not in line]
+    path.write_text("\n".join(kept).replace("2,", "2"), encoding="utf-8")
+    assert json.loads(path.read_text(encoding="utf-8")) == {"a": 1, "b": 2}
+    with pytest.raises(StorageError, match="its checksum is missing"):
+        read_sealed(path)
+
+
+def test_what_is_no_sealed_file_can_be_read_as_plain_json(tmp_path: Path) -> None:
+    write_json(tmp_path / "printed.json", {"a": 1})
+    assert read_json(tmp_path / "printed.json") == {"a": 1}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3"])

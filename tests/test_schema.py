@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import SchemaError
-from crossfeed.schema import QUANTITIES, Channel, Conversion, Schema, _registry, canonical, conversion
+from crossfeed.schema import (
+    FACTS,
+    QUANTITIES,
+    Channel,
+    Conversion,
+    Schema,
+    _registry,
+    canonical,
+    conversion,
+    convertible,
+    facts_of,
+)
 
 USER_SCHEMA = """
 name: mill-turn
@@ -150,3 +161,29 @@ def test_increments_of_a_controller_were_no_unit(native: str, wanted: str, scale
 def test_a_tenth_of_a_degree_keeps_its_zero() -> None:
     assert conversion("0.1 degC", "degC") == pytest.approx((0.1, 0.0))
     assert conversion("0.1 degC", "kelvin") == pytest.approx((0.1, 273.15))
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_what_is_known_of_a_quantity_fits_together(name: str) -> None:
+    facts = facts_of(name)
+    units = (*facts.others, *(unit for _, unit in facts.by_reach))
+    assert all(convertible(unit, facts.unit) for unit in units)
+    assert all(low < high for low, high in (span for span in (facts.reach, facts.valid) if span))
+    limits = [limit for limit, _ in facts.by_reach]
+    assert limits == sorted(set(limits))
+    if facts.ending:
+        assert any(c.name.endswith(f"_{facts.ending}") and c.quantity == name for c in canonical().sensors)
+
+
+def test_a_quantity_that_a_user_adds_needs_no_table() -> None:
+    sound = {"name": "spindle_sound", "quantity": "sound", "unit": "dimensionless"}
+    speed = {"name": "n", "quantity": "rotational speed", "unit": "rpm"}
+    content = {"name": "own", "sensors": [sound], "commands": [speed], "quantities": {"sound": "dimensionless"}}
+    channel = Schema.from_mapping(content).channel("spindle_sound")
+    assert (channel.has_zero, channel.feels_the_cut, channel.moves, channel.idle) == (True, False, False, 0.0)
+
+
+def test_an_override_that_nobody_can_turn_stands_at_a_hundred_percent() -> None:
+    assert Channel(name="o", quantity="override", unit="%").idle == 100.0
+    assert Channel(name="o", quantity="override", unit="1").idle == pytest.approx(1.0)
+    assert Channel(name="f", quantity="feed", unit="mm/min").idle == 0.0

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossfeed.audits.drives import command_of, drive_of, inside_groups, signals_of
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.subject import Case, Signal, Subject
+from crossfeed.audits.subject import Case, Signal, Subject, command_of, drive_of, inside_groups, signals_of
 
 # On real logs with both columns, set-points repeat exactly on 58 % or more of the plateau rows and measured values on
 # 30 % or less; of the rows next to zero 98 % against 59 % are exactly zero. A spindle set-point always repeats; the
@@ -51,14 +50,14 @@ def stillness(command: Signal, inside: np.ndarray) -> Stillness:
 def response_lag(command: Signal, response: Signal, inside: np.ndarray) -> Lag | None:
     """The lag at which the response rises when the command rises; starts only, for a drive works until it stops."""
     change, answer = _rises(command, inside), _rises(response, inside)
-    found = []
+    lags = []
     for lag in range(-LONGEST_LAG, LONGEST_LAG + 1):
         one = change[max(0, -lag) : len(change) - max(0, lag)]
         two = answer[max(0, lag) : len(answer) - max(0, -lag)]
-        known = np.isfinite(one) & np.isfinite(two)
-        if known.sum() > FEWEST_ROWS and one[known].std() > 0 and two[known].std() > 0:
-            found.append(Lag(lag, float(np.corrcoef(one[known], two[known])[0, 1])))
-    return max(found, key=lambda item: item.correlation) if found else None
+        finite = np.isfinite(one) & np.isfinite(two)
+        if finite.sum() > FEWEST_ROWS and one[finite].std() > 0 and two[finite].std() > 0:
+            lags.append(Lag(lag, float(np.corrcoef(one[finite], two[finite])[0, 1])))
+    return max(lags, key=lambda item: item.correlation) if lags else None
 
 
 def check_commands(case: Case) -> Iterator[Finding]:

@@ -11,8 +11,8 @@ import numpy as np
 from crossfeed.atomic import storage_error
 from crossfeed.audits.subject import Case, Role, Signal, Subject, WindowRows, subjects_of
 from crossfeed.errors import CheckpointError, TableError
-from crossfeed.ingest.table import KEYS, Group, Table, moved_up, row_numbers
-from crossfeed.machines.column_names import read_name
+from crossfeed.ingest.table import KEYS, Group, Table, groups_by_machine, moved_up, row_numbers
+from crossfeed.machines.proposal import read_name
 from crossfeed.schema import QUANTITIES, canonical
 from crossfeed.windows.normalise import Normaliser
 
@@ -68,8 +68,8 @@ def _is_canonical(path: Path) -> bool:
         raise TableError(f"{path} cannot be read as Parquet: {error}", expected="a Parquet or CSV table") from error
     if b"crossfeed" in (schema.metadata or {}):
         return True
-    names, known = set(schema.names), canonical()
-    return "time" in names and bool(names & set(known.sensor_names)) and bool(names & set(known.command_names))
+    names, channels = set(schema.names), canonical()
+    return "time" in names and bool(names & set(channels.sensor_names)) and bool(names & set(channels.command_names))
 
 
 def _foreign(path: Path) -> list[Subject]:
@@ -89,16 +89,15 @@ def _foreign(path: Path) -> list[Subject]:
         raise TableError(f"{path} has no numeric column.", expected="at least one column of numbers")
     subjects = []
     groups = _groups(frame, keys, path.stem)
-    for machine in dict.fromkeys(group.machine for group in groups):
-        own = [group for group in groups if group.machine == machine]
-        rows = row_numbers(own)
+    for machine, of_machine in groups_by_machine(groups).items():
+        rows = row_numbers(of_machine)
         steps = np.diff(time[rows]) if time is not None else np.zeros(0)
         steps = steps[steps > 0]
         subjects.append(
             Subject(
                 label=machine,
                 signals=tuple(_signal(name, *found, rows) for name, found in signals.items()),
-                groups=moved_up(own),
+                groups=moved_up(of_machine),
                 time=time[rows] if time is not None else None,
                 period=float(np.median(steps)) if len(steps) else None,
                 keyed=bool(keys),

@@ -1,5 +1,7 @@
 """Units inside one machine: the power of a drive is its torque times its speed, whatever the header says.
 
+By how much a wrong unit puts values off follows from the units in which people write a quantity.
+
 For a spindle the speed is known. For an axis it is the feed over the travel of one motor turn, which no log contains
 but which lies between a few and some tens of millimetres; that is enough to see a factor of 60 or 1000.
 """
@@ -10,16 +12,48 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossfeed.audits.drives import AXES, command_of, signals_of
-from crossfeed.audits.factors import Factor, factors, nearest
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.subject import Signal, Subject
+from crossfeed.audits.subject import AXES, Signal, Subject, command_of, signals_of
 from crossfeed.errors import SchemaError
-from crossfeed.schema import conversion
+from crossfeed.schema import conversion, convertible, facts_of
 
 # Rows count where torque and speed are above this share of their reach; fewer rows say nothing.
 LOADED, FEWEST_ROWS = 0.05, 20
 TRAVEL_MM = 12.0
+
+
+class Factor(NamedTuple):
+    """Values written in `unit` are `inflation` times as large as in the declared unit."""
+
+    unit: str
+    inflation: float
+
+    @property
+    def size(self) -> float:
+        """The factor as a number above 1, as people name it."""
+        return max(self.inflation, 1.0 / self.inflation)
+
+    def describe(self) -> str:
+        """Such as 'factor 60 (mm/s)'."""
+        return f"factor {self.size:.4g} ({self.unit})"
+
+
+def factors(quantity: str, declared: str) -> list[Factor]:
+    """What values look like when they are in another common unit than the declared one."""
+    facts = facts_of(quantity)
+    if facts.is_share:
+        return [Factor("a share of 1", 0.01), Factor("percent", 100.0)]
+    units = [unit for unit in (facts.unit, *facts.others) if facts.others and convertible(unit, declared)]
+    possible = [Factor(unit, 1.0 / conversion(unit, declared).scale) for unit in units]
+    return [factor for factor in possible if not math.isclose(factor.inflation, 1.0, rel_tol=1e-3)]
+
+
+def nearest(ratio: float, candidates: list[Factor]) -> tuple[Factor, float] | None:
+    """The factor that explains a ratio best, and what is left unexplained (at least 1)."""
+    if not candidates or not ratio > 0:
+        return None
+    best = min(candidates, key=lambda factor: abs(math.log(ratio / factor.inflation)))
+    return best, math.exp(abs(math.log(ratio / best.inflation)))
 
 
 class Balance(NamedTuple):
@@ -65,11 +99,11 @@ def electric_balance(power: Signal, voltage: Signal, current: Signal) -> Balance
 
 
 def _balance(product: np.ndarray, one: np.ndarray, two: np.ndarray) -> Balance | None:
-    known = np.isfinite(product) & np.isfinite(one) & np.isfinite(two)
-    if known.sum() < FEWEST_ROWS:
+    finite = np.isfinite(product) & np.isfinite(one) & np.isfinite(two)
+    if finite.sum() < FEWEST_ROWS:
         return None
-    limits = [LOADED * np.quantile(values[known], 0.998) for values in (product, one, two)]
-    rows = known & (product > limits[0] * LOADED) & (one > limits[1]) & (two > limits[2])
+    limits = [LOADED * np.quantile(values[finite], 0.998) for values in (product, one, two)]
+    rows = finite & (product > limits[0] * LOADED) & (one > limits[1]) & (two > limits[2])
     if rows.sum() < FEWEST_ROWS:
         return None
     low, middle, high = np.quantile(product[rows] / (one[rows] * two[rows]), (0.25, 0.5, 0.75))

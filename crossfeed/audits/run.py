@@ -11,10 +11,9 @@ from crossfeed.audits.dead import check_dead
 from crossfeed.audits.finding import SEVERITIES, AuditReport, Finding
 from crossfeed.audits.load import load_case
 from crossfeed.audits.normaliser import check_normaliser
-from crossfeed.audits.split import check_split
+from crossfeed.audits.split import check_split, check_twins
 from crossfeed.audits.subject import Case
 from crossfeed.audits.swapped import check_swapped
-from crossfeed.audits.twins import check_twins
 from crossfeed.audits.units import check_units
 from crossfeed.audits.windows import check_windows
 from crossfeed.errors import ConfigError, CrossfeedError, TableError

@@ -1,14 +1,22 @@
-"""Is a split a split: no session, and if promised no program, on two sides?"""
+"""Is a split a split: no session, and if promised no program, on two sides, and no recording under two names?"""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from crossfeed.audits.finding import Finding
-from crossfeed.audits.subject import Case
-from crossfeed.audits.twins import twin_groups
+from crossfeed.audits.subject import Case, Subject
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Group
+from crossfeed.ingest.table import Group, hashed_bytes
+
+# Shorter sessions can agree by chance on a machine at rest.
+SHORTEST = 16
+
+Recording = tuple[Subject, Group]
 
 
 def side_lists(split: dict[str, Any]) -> dict[str, list[str]]:
@@ -47,7 +55,8 @@ def check_split(case: Case) -> Iterator[Finding]:
                 remedy="Use other fractions or more sessions.",
             )
     groups = [group for subject in case.subjects for group in subject.groups]
-    home = {group.key: {side for side, units in sides.items() if names_of(group) & set(units)} for group in groups}
+    units_of = {side: set(units) for side, units in sides.items()}
+    home = {group.key: {side for side, units in units_of.items() if names_of(group) & units} for group in groups}
     yield from _both_sides(sides, home)
     yield from _programs(groups, home, str(case.split.get("by", "session")))
     yield from _missing(case, sides, home)
@@ -125,8 +134,8 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
                 remedy="Split the table anew.",
                 numbers={"sessions": len(outside)},
             )
-    known = {name for subject in case.subjects for group in subject.groups for name in names_of(group)}
-    strangers = sorted({unit for units in sides.values() for unit in units} - known)
+    names = {name for subject in case.subjects for group in subject.groups for name in names_of(group)}
+    strangers = sorted({unit for units in sides.values() for unit in units} - names)
     if strangers:
         yield Finding(
             severity="warning",
@@ -136,4 +145,43 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
             cause="the split was made for another table",
             remedy="Audit the table from which the split was made.",
             numbers={"entries": len(strangers)},
+        )
+
+
+def twin_groups(subjects: tuple[Subject, ...]) -> list[tuple[Recording, Recording]]:
+    """Pairs of groups that share a sensor column value for value.
+
+    Commands may well be equal, when both ran the same NC program; measured values never are.
+    """
+    alike: dict[tuple[str, str], list[Recording]] = defaultdict(list)
+    for subject in subjects:
+        for signal in subject.measured:
+            for group in subject.groups if signal.role == "sensor" else ():
+                values = signal.values[group.start : group.stop]
+                if len(values) >= SHORTEST and len(np.unique(values[np.isfinite(values)])) > 4:
+                    digest = hashlib.sha256(hashed_bytes(values)).hexdigest()
+                    alike[signal.name, digest].append((subject, group))
+    return list(dict.fromkeys(pair for recordings in alike.values() for pair in combinations(recordings, 2)))
+
+
+def check_twins(case: Case) -> Iterator[Finding]:
+    """Report recordings that occur twice."""
+    between: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for one, two in twin_groups(case.subjects):
+        between[one[0].label, two[0].label].append((one[1].key, two[1].key))
+    for (one_label, two_label), pairs in between.items():
+        same = one_label == two_label
+        example = f"{pairs[0][0]} and {pairs[0][1]}"
+        yield Finding(
+            severity="violation",
+            subject=one_label if same else f"{one_label} and {two_label}",
+            measured=f"identical measurements in {len(pairs)} pairs of sessions, such as {example}",
+            meaning="a model is tested on rows it was trained on"
+            if same
+            else "the two machines are one: transfer is faked",
+            cause="the file was read twice, or exports overlap"
+            if same
+            else "the same logs were ingested under two names",
+            remedy="Remove the copies before splitting." if same else "Ingest the logs of the other machine.",
+            numbers={"pairs": len(pairs)},
         )

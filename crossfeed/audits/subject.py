@@ -1,4 +1,4 @@
-"""What an audit looks at: the signals of one machine, whoever made the table."""
+"""What an audit looks at: the signals of one machine, whoever made the table, and which of them belong to one drive."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.table import Group, Table, groups_by_machine
+from crossfeed.machines.proposal import read_name
 from crossfeed.windows.normalise import Normaliser
 
 if TYPE_CHECKING:
     from crossfeed.machines.declaration import LogFormat
 
 Role = Literal["sensor", "command", "other"]
+AXES = ("x", "y", "z")
+_BUS = ("dc", "bus", "link", "intermediate", "circuit", "zwischenkreis")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +96,13 @@ class WindowRows:
 
 def subjects_of(table: Table, label: str) -> tuple[Subject, ...]:
     """One subject for each machine of a canonical table."""
-    machines = table.machines()
     subjects = []
-    for machine in machines:
-        groups = [group for group in table.groups if group.machine == machine]
-        own = table.select(groups) if len(machines) > 1 else table
+    of_machine = groups_by_machine(table.groups)
+    for machine, groups in of_machine.items():
+        rows = table.laid_out(groups) if len(of_machine) > 1 else table
         roles: Sequence[tuple[Role, Any, np.ndarray]] = (
-            ("sensor", table.schema.sensors, own.sensors),
-            ("command", table.schema.commands, own.commands),
+            ("sensor", table.schema.sensors, rows.sensors),
+            ("command", table.schema.commands, rows.commands),
         )
         signals = tuple(
             Signal(channel.name, channel.quantity, channel.unit, role, block[:, column])
@@ -108,5 +110,35 @@ def subjects_of(table: Table, label: str) -> tuple[Subject, ...]:
             for column, channel in enumerate(channels)
         )
         name = machine or label
-        subjects.append(Subject(name, signals, own.groups, own.time, own.period, keyed=True))
+        subjects.append(Subject(name, signals, rows.groups, rows.time, rows.period, keyed=True))
     return tuple(subjects)
+
+
+def drive_of(signal: Signal) -> str | None:
+    """`spindle`, `x`, `y` or `z`, or None when the name says nothing."""
+    drive = read_name(signal.name).drive
+    return drive if drive != "ambient" else None
+
+
+def is_bus(signal: Signal) -> bool:
+    """Whether a voltage is that of the DC link rather than of the motor."""
+    return signal.quantity == "voltage" and any(part in signal.name.lower() for part in _BUS)
+
+
+def signals_of(subject: Subject, drive: str, quantity: str, role: Role | None = None) -> list[Signal]:
+    """The measured signals of one drive and quantity."""
+    return [signal for signal in subject.of(quantity, role) if drive_of(signal) == drive]
+
+
+def command_of(subject: Subject, drive: str) -> Signal | None:
+    """The set-point that moves a drive: spindle speed, or the feed of the axis."""
+    quantity = "rotational speed" if drive == "spindle" else "feed"
+    speeds = signals_of(subject, drive, quantity, "command")
+    return speeds[0] if speeds else None
+
+
+def inside_groups(subject: Subject, rows: int) -> np.ndarray:
+    """For each pair of neighbouring rows, whether both lie in one group."""
+    inside = np.ones(rows - 1, dtype=bool)
+    inside[[group.stop - 1 for group in subject.groups[:-1]]] = False
+    return inside

@@ -6,10 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from crossfeed.audits.drives import AXES, command_of, drive_of, is_bus, signals_of
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.physics import electric_balance
-from crossfeed.audits.subject import Case, Signal, Subject
+from crossfeed.audits.subject import AXES, Case, Signal, Subject, command_of, drive_of, is_bus, signals_of
 
 # A DC link stands between these volts and hardly moves; a voltage that never leaves the second range is no supply.
 LINK_VOLTS, LINK_MOVES = (100.0, 1200.0), 0.25

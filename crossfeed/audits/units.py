@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 
-from crossfeed.audits.factors import COMMON_UNITS, PLAUSIBLE_REACH, Factor, factors, nearest
 from crossfeed.audits.finding import Finding, Severity
-from crossfeed.audits.physics import check_physics
+from crossfeed.audits.physics import Factor, check_physics, factors, nearest
 from crossfeed.audits.subject import Case, Signal, Subject
-from crossfeed.schema import conversion, convertible
+from crossfeed.schema import conversion, convertible, facts_of
 
 # Real machines differ: a desktop mill and a machining centre by 24 in rapid traverse, 6 in spindle speed and 108 in
 # power. So a factor counts as a unit error only where it explains a ratio to within this much (by the size of the
@@ -38,7 +37,7 @@ def check_units(case: Case) -> Iterator[Finding]:
 
 def _pair(one: Subject, two: Subject) -> Iterator[Finding]:
     """One finding for all channels of a quantity that call for the same factor."""
-    found: dict[tuple[str, UnitVerdict], dict[str, float]] = defaultdict(dict)
+    ratios_of: dict[tuple[str, UnitVerdict], dict[str, float]] = defaultdict(dict)
     for signal in one.measured:
         other = two.signal(signal.name)
         if other is None or signal.quantity in (None, "temperature"):
@@ -46,8 +45,8 @@ def _pair(one: Subject, two: Subject) -> Iterator[Finding]:
         ratio = _ratio(signal, other)
         verdict = _verdict(signal, other, ratio) if ratio else None
         if ratio and verdict:
-            found[signal.quantity or "", verdict][signal.name] = ratio
-    for (quantity, verdict), ratios in found.items():
+            ratios_of[signal.quantity or "", verdict][signal.name] = ratio
+    for (quantity, verdict), ratios in ratios_of.items():
         yield _finding(one, two, quantity, verdict, ratios)
 
 
@@ -79,7 +78,7 @@ def _verdict(signal: Signal, other: Signal, ratio: float) -> UnitVerdict | None:
 
 def _could_be(suspect: Signal, factor: Factor) -> bool:
     """Whether the suspect, read in the other unit, would be something that exists."""
-    low, high = PLAUSIBLE_REACH.get(suspect.quantity or "", (0.0, float("inf")))
+    low, high = facts_of(suspect.quantity or "").reach or (0.0, float("inf"))
     return low <= suspect.reach / factor.inflation <= high
 
 
@@ -109,14 +108,15 @@ def _finding(one: Subject, two: Subject, quantity: str, verdict: UnitVerdict, ra
 
 def _plausible(subject: Subject) -> Iterator[Finding]:
     for signal in subject.measured:
-        if signal.quantity not in PLAUSIBLE_REACH or signal.unit is None or not signal.reach:
+        facts = facts_of(signal.quantity or "")
+        if facts.reach is None or signal.quantity is None or signal.unit is None or not signal.reach:
             continue
-        usual = COMMON_UNITS.get(signal.quantity, (signal.unit,))[0]
+        usual = facts.unit if facts.others else signal.unit
         if not convertible(signal.unit, usual):
             continue
         to_usual = conversion(signal.unit, usual)
         reach = signal.reach * to_usual.scale + to_usual.offset
-        low, high = PLAUSIBLE_REACH[signal.quantity]
+        low, high = facts.reach
         if low <= reach <= high:
             continue
         fitting = [f for f in factors(signal.quantity, signal.unit) if low <= reach / f.inflation <= high]

@@ -28,7 +28,8 @@ def check_windows(case: Case) -> Iterator[Finding]:
         return
     sides = side_lists(case.split) if case.split is not None else {}
     for table in case.tables:
-        chosen = {side: [g for g in table.groups if names_of(g) & set(units)] for side, units in sides.items()}
+        units_of = {side: set(units) for side, units in sides.items()}
+        chosen = {side: [g for g in table.groups if names_of(g) & units] for side, units in units_of.items()}
         parts = [(side, groups) for side, groups in chosen.items() if groups] or [("all", list(table.groups))]
         rows = [_rows_of(table, groups, side) for side, groups in parts]
         joined = [np.concatenate([getattr(part, name) for part in rows]) for name in ("first", "last", "part")]

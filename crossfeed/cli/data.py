@@ -18,9 +18,9 @@ def list_log_formats(json: Json = False) -> None:
     """
     from crossfeed.cli.render.grid import print_result
     from crossfeed.cli.render.logs import show_log_formats
-    from crossfeed.machines.log_formats import NAMES, log_format_named
+    from crossfeed.machines.log_formats import log_formats as known_log_formats
 
-    log_formats = [log_format_named(name) for name in NAMES]
+    log_formats = list(known_log_formats().values())
     facts = [{"kind": log.name, "title": log.title, "licence": log.licence} for log in log_formats]
     print_result(facts, json, lambda: show_log_formats(log_formats))
 
@@ -62,8 +62,8 @@ def divide(
 
     Example: crossfeed data divide mill.parquet source.parquet target.parquet --last 6 --hide z_load --machine mill_b
     """
-    from crossfeed.ingest.divide import choose_runs
-    from crossfeed.ingest.divide import divide as divide_runs
+    from crossfeed.ingest.align import choose_runs
+    from crossfeed.ingest.align import divide as divide_runs
     from crossfeed.ingest.table import Table
 
     whole = Table.read(table)

@@ -12,7 +12,7 @@ from pathlib import Path
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import DemoSettings
 from crossfeed.errors import TableError
-from crossfeed.ingest.divide import divide
+from crossfeed.ingest.align import divide
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Group, Table
 from crossfeed.machines.log_formats import log_format_named

@@ -18,7 +18,7 @@ from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.records import CommandUse, FalsePlan
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.progress import progress
-from crossfeed.windows.draws import window_draw
+from crossfeed.windows.corrupt import window_draw
 from crossfeed.windows.windows import WindowBatch, mean_commands
 
 CONDITIONS = {

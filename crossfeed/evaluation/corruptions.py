@@ -10,8 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from crossfeed.windows.corrupt import MaskConfig, MaskMode, validation_masks
-from crossfeed.windows.draws import Draw, window_draw
+from crossfeed.windows.corrupt import Draw, MaskConfig, MaskMode, validation_masks, window_draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
 

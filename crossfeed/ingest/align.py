@@ -1,12 +1,12 @@
-"""A table in the order, names and units of another schema, and with rows of the same length."""
+"""Tables made of tables: in the order, names and units of another schema, or divided in two by their runs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from crossfeed.errors import TableError
+from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Schema, conversion
 
@@ -41,12 +41,12 @@ def align(table: Table, schema: Schema) -> Table:
     return replace(table, schema=schema, sensors=sensors, commands=commands)
 
 
-def check_row_period(found: float, expected: float, whose: str, of: str) -> None:
+def check_row_period(period: float, expected: float, whose: str, of: str) -> None:
     """Refuse rows (of `whose`) that are longer or shorter than those `of` something else."""
-    if math.isclose(found, expected, rel_tol=1e-6):
+    if math.isclose(period, expected, rel_tol=1e-6):
         return
     raise TableError(
-        f"{whose} has a row every {found:g} s, {of} every {expected:g} s.",
+        f"{whose} has a row every {period:g} s, {of} every {expected:g} s.",
         expected="rows of the same length, because a model counts in rows",
         remedy=f"Ingest the logs again with --period {expected:g}.",
     )
@@ -57,10 +57,9 @@ def idle_commands(table: Table, schema: Schema) -> dict[str, float]:
     idle = {}
     for channel in schema.commands:
         names = table.schema.command_names
-        known = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
-        if not known:
-            # An override that nobody can turn stands at 100 %.
-            idle[channel.name] = conversion("%", channel.unit).scale * 100.0 if channel.quantity == "override" else 0.0
+        given = channel.name in names and np.isfinite(table.commands[:, names.index(channel.name)]).any()
+        if not given:
+            idle[channel.name] = channel.idle
     return idle
 
 
@@ -78,3 +77,30 @@ def _converted(table: Table, schema: Schema, name: str) -> np.ndarray:
     )
     factor = conversion(found.unit, wanted.unit)
     return np.asarray(values[:, names.index(name)] * factor.scale + factor.offset)
+
+
+def choose_runs(table: Table, names: Iterable[str] = (), last: int | None = None, every: int | None = None) -> set[str]:
+    """Runs by name, the last so many, or every n-th of them; exactly one of the three ways."""
+    runs, named = sorted({group.run for group in table.groups}), set(names)
+    if sum(way is not None for way in (named or None, last, every)) != 1:
+        raise ConfigError(
+            "It is not clear which runs go into the second table.",
+            expected="exactly one of: names of runs, the last so many, every n-th",
+        )
+    if unknown := sorted(named - set(runs)):
+        raise TableError(f"The table has no run {', '.join(unknown)}.", expected=f"some of {', '.join(runs)}")
+    if any(number is not None and number < 1 for number in (last, every)):
+        raise ConfigError("The number of runs is below 1.", expected="a whole number from 1 up")
+    return named or set(runs[-last:] if last is not None else runs[every - 1 :: every] if every is not None else ())
+
+
+def divide(table: Table, second: Collection[str], hide: Iterable[str] = (), machine: str = "") -> tuple[Table, Table]:
+    """The table without and with these runs; the second lacks the hidden sensors and may get another machine name."""
+    apart = [[group for group in table.groups if (group.run in second) is chosen] for chosen in (False, True)]
+    if not all(apart):
+        side = "first" if not apart[0] else "second"
+        raise TableError(f"No run is left for the {side} table.", expected="at least one run on each side")
+    first, other = (table.select(groups) for groups in apart)
+    if machine:
+        other = replace(other, groups=tuple(replace(group, machine=machine) for group in other.groups))
+    return first, other.without(hide)

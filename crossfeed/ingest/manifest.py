@@ -27,16 +27,19 @@ def fingerprint_file(path: Path) -> dict[str, Any]:
 
 def statistics(values: np.ndarray) -> dict[str, Any]:
     """Count, null share, mean, standard deviation, extremes and quantiles of one channel."""
-    known = values[np.isfinite(values)]
-    summary: dict[str, Any] = {"count": len(known), "null_share": round(1.0 - len(known) / max(1, len(values)), 6)}
-    if len(known):
+    measured = values[np.isfinite(values)]
+    summary: dict[str, Any] = {
+        "count": len(measured),
+        "null_share": round(1.0 - len(measured) / max(1, len(values)), 6),
+    }
+    if len(measured):
         summary |= {
-            "mean": float(known.mean()),
-            "std": float(known.std()),
-            "min": float(known.min()),
-            "max": float(known.max()),
+            "mean": float(measured.mean()),
+            "std": float(measured.std()),
+            "min": float(measured.min()),
+            "max": float(measured.max()),
         }
-        quantiles = np.quantile(known, _QUANTILES)
+        quantiles = np.quantile(measured, _QUANTILES)
         summary["quantiles"] = {f"{level:g}": float(value) for level, value in zip(_QUANTILES, quantiles, strict=True)}
     return summary
 

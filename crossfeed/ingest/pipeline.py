@@ -12,9 +12,8 @@ import polars as pl
 from crossfeed.errors import LogError
 from crossfeed.ingest.manifest import build_manifest, fingerprint_file
 from crossfeed.ingest.resample import Resampling, Rule
-from crossfeed.ingest.segment import SESSION, UNTIL, Segments, Tally, segment
+from crossfeed.ingest.segment import SESSION, UNTIL, Segments, Tally, segment, to_schema_units
 from crossfeed.ingest.table import Group, Table
-from crossfeed.ingest.units import to_schema_units
 from crossfeed.machines.declaration import CLOCK, MICROSECONDS, LogFormat, RawRun
 from crossfeed.machines.files import UNPACKED_BYTES, unpacked
 from crossfeed.progress import progress

@@ -120,7 +120,8 @@ class Table(ShownByGrids):
 
     def select(self, groups: Sequence[Group]) -> Self:
         """The table of these groups alone, in the order given."""
-        unknown = [group.key for group in groups if group not in self.groups]
+        members = set(self.groups)
+        unknown = [group.key for group in groups if group not in members]
         if unknown or not groups:
             raise TableError(
                 f"The table has no group {', '.join(unknown)}." if unknown else "No group was selected.",
@@ -185,7 +186,7 @@ class Table(ShownByGrids):
             >>> table.to_polars()["spindle_power"].to_list()
             [0.5, 0.5, 2.0, 2.25]
         """
-        from crossfeed.ingest.from_frame import table_from_frame
+        from crossfeed.ingest.frames import table_from_frame
 
         return table_from_frame(frame, mapping, schema, units, machine, period)
 
@@ -212,12 +213,12 @@ class Table(ShownByGrids):
             ("command", self.schema.commands, self.commands),
         ):
             for channel, values_N in zip(channels, values_NC.T):
-                known = values_N[np.isfinite(values_N)]
-                if not len(known):
+                measured = values_N[np.isfinite(values_N)]
+                if not len(measured):
                     absent.append(channel.name)
                     continue
-                numbers = (significant(value) for value in (known.min(), known.mean(), known.max()))
-                share = len(known) / len(values_N)
+                numbers = (significant(value) for value in (measured.min(), measured.mean(), measured.max()))
+                share = len(measured) / len(values_N)
                 rows.append([channel.name, role, channel.unit, f"{share:.0%}", *numbers])
         machines = ", ".join(self.machines())
         sessions = plural(len(self.groups), "session")
@@ -239,7 +240,17 @@ class Table(ShownByGrids):
 
 def row_numbers(groups: Sequence[Group]) -> np.ndarray:
     """The numbers of the rows of these groups, one group after the other."""
-    return np.concatenate([np.arange(group.start, group.stop) for group in groups])
+    lengths = np.array([len(group) for group in groups], dtype=np.int64)
+    begins = np.array([group.start for group in groups], dtype=np.int64) - np.cumsum(lengths) + lengths
+    return np.asarray(np.arange(lengths.sum()) + np.repeat(begins, lengths))
+
+
+def groups_by_machine(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups of every machine, machines in the order in which they appear."""
+    of_machine: dict[str, list[Group]] = {}
+    for group in groups:
+        of_machine.setdefault(group.machine, []).append(group)
+    return of_machine
 
 
 def moved_up(groups: Sequence[Group]) -> tuple[Group, ...]:

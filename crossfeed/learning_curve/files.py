@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crossfeed.atomic import atomic_file
 from crossfeed.grid import Grid
-from crossfeed.json_file import write_json
+from crossfeed.json_file import write_sealed
 from crossfeed.learning_curve.result import FILE, METRICS, CurvePoint, LearningCurve
 from crossfeed.plots import save_figure
 
@@ -73,7 +73,7 @@ def markdown(curve: LearningCurve) -> str:
 
 def write_curve(curve: LearningCurve, folder: Path) -> None:
     """Everything as files, each whole or not there."""
-    write_json(folder / FILE, curve)
+    write_sealed(folder / FILE, curve)
     rows = curve.rows()
     with atomic_file(folder / "curve.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))

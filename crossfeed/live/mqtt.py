@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from crossfeed.errors import LogError
 from crossfeed.extras import need
-from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
+from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.open_source import Credentials
 from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, reconnecting, silence
 from crossfeed.live.sparkplug import decode
@@ -65,13 +64,13 @@ class MqttSource(LiveSource):
 
     async def propose(self, seconds: float = _DISCOVERY_S) -> MappingProposal:
         """What is published within a few seconds, and what it may mean."""
-        nodes: dict[str, FoundNode] = {}
+        nodes: dict[str, SourceNode] = {}
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 async for topic, content in self._messages():
                     for native, value, _, _ in self._values(topic, content):
                         path = tuple(native.replace("#", "/").split("/"))
-                        nodes[native] = FoundNode(native, path, None, isinstance(value, int | float))
+                        nodes[native] = SourceNode(native, path, None, isinstance(value, int | float))
         if not nodes:
             raise LogError(
                 f"Nothing was told under '{self._filter}' within {seconds:g} s.",

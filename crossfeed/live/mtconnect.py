@@ -1,17 +1,19 @@
 """MTConnect agents: /probe says what there is, /current where it stands, /sample streams what changes."""
 
 import asyncio
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
+
 from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.live.http_stream import get
 from crossfeed.live.source import (
     ALIVE,
     LINE,
@@ -26,13 +28,15 @@ from crossfeed.live.source import (
 )
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.machines.mtconnect import LOG_FORMAT
-from crossfeed.machines.mtconnect_channels import propose
+from crossfeed.machines.mtconnect_channels import DeviceMapping, propose
 from crossfeed.machines.mtconnect_devices import Item, read_devices, tag
-from crossfeed.machines.mtconnect_mapping import DeviceMapping
 from crossfeed.schema import canonical
 
 _INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000
 _UNAVAILABLE = "UNAVAILABLE"
+_LONGEST = 64 << 20  # bytes of a document
+_TOO_LONG = f"A document of the agent has more than {_LONGEST >> 20} MB."
+_PART_LENGTH = re.compile(rb"^content-length:[ \t]*(\d+)[ \t]*\r\n", re.IGNORECASE | re.MULTILINE)
 Found = TypeVar("Found")
 
 
@@ -84,9 +88,9 @@ class MtconnectSource(LiveSource):
         for item in items.values():
             if item.type in ("LINE", "LINE_NUMBER"):
                 self._names.setdefault(_key(item), LINE)
-        for proposed in proposal.channels:
-            if proposed.name in OVERRIDES:
-                self._names.setdefault(_key(proposed.item), OVERRIDES[proposed.name])
+        for channel in proposal.channels:
+            if channel.channel in OVERRIDES:
+                self._names.setdefault(_key(by_name[channel.native]), OVERRIDES[channel.channel])
         if proposal.program is not None:
             self._names[_key(by_name[proposal.program])] = PROGRAM
         return replace(
@@ -124,12 +128,14 @@ class MtconnectSource(LiveSource):
         return match, devices[match]
 
     async def _page(self, path: str) -> bytes:
+        page = b""
         try:
-            answer = await get(self.address + path)
-            async with asyncio.timeout(30.0):
-                page = await answer.whole()
-            answer.writer.close()
-        except (OSError, asyncio.IncompleteReadError) as error:
+            async with asyncio.timeout(30.0), _asked(self.address + path) as answer:
+                async for piece in answer.aiter_bytes():
+                    page += piece
+                    if len(page) > _LONGEST:
+                        raise LogError(_TOO_LONG, expected="an MTConnect document")
+        except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise LogError(
                 f"There is no MTConnect agent at {self.address}: {error or 'no answer'}.",
                 expected="an address such as http://192.168.0.10:5000 that answers /probe",
@@ -141,7 +147,7 @@ class MtconnectSource(LiveSource):
         self._newest = int(position.get("newest", 0))
 
     def arrivals(self) -> AsyncIterator[Arrival]:
-        errors = (OSError, LogError, ValueError, asyncio.IncompleteReadError)
+        errors = (OSError, LogError, ValueError, httpx.HTTPError)
         return reconnecting(self._connection, errors, "the agent is back")
 
     async def _connection(self) -> AsyncIterator[Arrival]:
@@ -156,21 +162,14 @@ class MtconnectSource(LiveSource):
             async for arrival in self._begin():
                 yield arrival
         query = f"from={self._next}&count={_COUNT}&interval={_INTERVAL_MS}&heartbeat={_HEARTBEAT_MS}"
-        answer = await get(f"{self.address}/sample?{query}")
-        try:
-            parts = answer.parts()
-            while True:
-                async with asyncio.timeout(3.0 * _HEARTBEAT_MS / 1000.0 + 4.0):
-                    part = await anext(parts, None)
-                if part is None:
-                    raise LogError("the stream ended")
+        async with _asked(f"{self.address}/sample?{query}", 3.0 * _HEARTBEAT_MS / 1000.0 + 4.0) as answer:
+            async for part in _parts(answer):
                 page = read_page(part)
                 if page.instance != self._instance:
                     raise OutOfRangeError  # sequences of another instance: begin again
                 for arrival in self._tell(page):
                     yield arrival
-        finally:
-            answer.writer.close()
+        raise LogError("the stream ended")
 
     async def _begin(self) -> AsyncIterator[Arrival]:
         """Where everything stands, after which the stream goes on; what lies between is a gap."""
@@ -218,6 +217,36 @@ class MtconnectSource(LiveSource):
             return
         with suppress(ValueError):
             yield Sample(name, None if gone else float(value), stamp, sequence)
+
+
+@asynccontextmanager
+async def _asked(url: str, silent_s: float = 10.0) -> AsyncIterator[httpx.Response]:
+    """The answer to a GET, of which the head has arrived; nothing may be silent for longer than some seconds."""
+    async with (
+        httpx.AsyncClient(timeout=httpx.Timeout(10.0, read=silent_s), trust_env=False) as client,
+        client.stream("GET", url, headers={"Accept": "text/xml"}) as answer,
+    ):
+        yield answer
+
+
+async def _parts(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """The documents of a multipart stream, each as soon as it is complete; its length stands in its head."""
+    waiting = b""
+    async for piece in answer.aiter_bytes():
+        waiting += piece
+        while (end_of_head := waiting.find(b"\r\n\r\n")) >= 0:
+            stated = _PART_LENGTH.search(waiting, 0, end_of_head + 2)
+            if stated is None:
+                raise LogError(
+                    "A part of the stream does not tell its length.", expected="Content-length in every part"
+                )
+            begin, end = end_of_head + 4, end_of_head + 4 + int(stated[1])
+            if len(waiting) < end:
+                break
+            yield waiting[begin:end]
+            waiting = waiting[end:]
+        if len(waiting) > _LONGEST:
+            raise LogError(_TOO_LONG, expected="parts with a Content-length")
 
 
 def _key(item: Item) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.extras import need
-from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.mapping_proposal import FoundNode, MappingProposal, propose_mapping
+from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.open_source import Credentials, Security, secure
 from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value, reason, reconnecting, silence
 from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
@@ -235,7 +234,7 @@ def _stamp(moment: datetime) -> int:
 async def discover(client: Any) -> MappingProposal:
     """Walk through the objects of a server and propose channels for its variables."""
     ua = need("asyncua", "OPC UA", "live").ua
-    nodes: list[FoundNode] = []
+    nodes: list[SourceNode] = []
     machine = ""
     children = await client.nodes.objects.get_children()
     stack: list[tuple[Any, tuple[str, ...], int]] = [(child, (), 0) for child in reversed(children)]
@@ -257,7 +256,7 @@ async def discover(client: Any) -> MappingProposal:
     return propose_mapping(machine or "machine", nodes)
 
 
-async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
+async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> SourceNode:
     unit = None
     for child in await node.get_properties():
         if (await child.read_browse_name()).Name == "EngineeringUnits":
@@ -266,4 +265,4 @@ async def _variable(node: Any, path: tuple[str, ...], ua: Any) -> FoundNode:
     # By its type, not by its value: a sensor that has failed just now still is one.
     variant = await node.read_data_type_as_variant_type()
     numbers = ("SByte", "Byte", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64", "Float", "Double")
-    return FoundNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])
+    return SourceNode(node.nodeid.to_string(), path, unit, variant in [ua.VariantType[name] for name in numbers])

@@ -15,8 +15,7 @@ from operator import attrgetter
 import polars as pl
 
 from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
-from crossfeed.ingest.segment import SESSION, Tally, segment
-from crossfeed.ingest.units import to_schema_units
+from crossfeed.ingest.segment import SESSION, Tally, segment, to_schema_units
 from crossfeed.live.snapshot import Counters, MachineRows, Row
 from crossfeed.live.source import ALIVE, CONNECTED, LINE, OVERRIDES, TEXTS, Arrival, Notice, Sample, SourceClock, Value
 from crossfeed.machines.declaration import CLOCK, MICROSECONDS, PROGRAM, LogFormat, RawRun

@@ -40,9 +40,7 @@ class MachineRows:
             if channel.name in channels
         }
         self.idle: dict[str, float | None] = {
-            channel.name: _idle(channel.quantity, channel.unit)
-            for channel in model.commands
-            if channel.name not in channels
+            channel.name: channel.idle for channel in model.commands if channel.name not in channels
         }
         if len(self.idle) == len(model.commands):
             raise TableError(
@@ -88,11 +86,6 @@ class MachineRows:
             value = values.get(name)
             converted[name] = None if value is None else value * factor.scale + factor.offset
         return converted
-
-
-def _idle(quantity: str, unit: str) -> float:
-    """Where a command stands that the machine does not have: an override without a knob is at 100 %."""
-    return conversion("%", unit).scale * 100.0 if quantity == "override" else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,15 +71,18 @@ class SpoolWriter:
             raise storage_error("Writing", folder, error) from error
 
     def _check_format(self, log_format: LogFormat, source: str) -> None:
-        told = {"format": _FORMAT, "source": source, **described(log_format)}
+        content = {"format": _FORMAT, "source": source, **described(log_format)}
         header = self.folder / HEADER
         if not header.exists():
-            write_sealed(header, told)
+            write_sealed(header, content)
             return
-        known = _header(self.folder)
-        if any(known.get(name) != json.loads(json.dumps(told[name])) for name in ("machine", "schema", "columns")):
+        header_content = _header(self.folder)
+        if any(
+            header_content.get(name) != json.loads(json.dumps(content[name]))
+            for name in ("machine", "schema", "columns")
+        ):
             raise LogError(
-                f"The spool {self.folder} was begun with other channels, of {known.get('machine')}.",
+                f"The spool {self.folder} was begun with other channels, of {header_content.get('machine')}.",
                 expected=f"the channels of {log_format.machine}",
                 remedy="Record into another folder.",
             )
@@ -114,40 +117,60 @@ def read_spool(folder: Path, damage: Damage | None = None) -> Iterator[SpoolReco
     damage = damage or Damage()
     for path in sorted(folder.glob(f"*{ENDING}")):
         with path.open("rb") as file:
-            while head := file.read(_FRAME.size):
-                length, checksum = _FRAME.unpack(head) if len(head) == _FRAME.size else (_LONGEST + 1, 0)
-                packed = file.read(length) if length <= _LONGEST else b""
-                if len(packed) < length:
-                    damage.cut_off += 1
-                    break
-                if zlib.crc32(packed) != checksum:
+            for frame in _frames(file, damage):
+                if record := _read(file, frame):
+                    yield record
+                else:
                     damage.broken += 1
-                    continue
-                yield SpoolRecord.unpack(packed)
+
+
+def _frames(file: BinaryIO, damage: Damage) -> Iterator[tuple[int, int, int]]:
+    """Where each whole record of a segment begins, its length and its checksum; contents are passed over."""
+    size, begin = os.fstat(file.fileno()).st_size, 0
+    while begin < size:
+        file.seek(begin)
+        head = file.read(_FRAME.size)
+        length, checksum = _FRAME.unpack(head) if len(head) == _FRAME.size else (_LONGEST + 1, 0)
+        begin += _FRAME.size
+        if length > _LONGEST or begin + length > size:
+            damage.cut_off += 1
+            return
+        yield begin, length, checksum
+        begin += length
+
+
+def _read(file: BinaryIO, frame: tuple[int, int, int]) -> SpoolRecord | None:
+    """The record of a frame; None where its checksum is wrong."""
+    begin, length, checksum = frame
+    file.seek(begin)
+    packed = file.read(length)
+    return SpoolRecord.unpack(packed) if zlib.crc32(packed) == checksum else None
 
 
 def last_position(folder: Path) -> Mapping[str, Any] | None:
-    """Where an earlier process stopped."""
-    position = None
-    for record in read_spool(folder):
-        position = record.position or position
-    return position
+    """Where an earlier process stopped: the newest mark, looked for from the end."""
+    for path in sorted(folder.glob(f"*{ENDING}"), reverse=True):
+        with path.open("rb") as file:
+            for frame in reversed(list(_frames(file, Damage()))):
+                if (record := _read(file, frame)) and record.position:
+                    return record.position
+    return None
 
 
 def spooled_format(folder: Path) -> LogFormat:
     """What the source of a spool tells, without a way to read it."""
-    told = _header(folder)
+    header = _header(folder)
     return LogFormat(
         name="live",
-        title=str(told["source"]),
-        machine=told["machine"],
-        schema=Schema.from_mapping(told["schema"], origin=str(folder / HEADER)),
-        columns=tuple(NativeColumn(**_with_tuples(column)) for column in told["columns"]),
-        period=told["period"],
-        segmentation=Segmentation(**_with_tuples(told["segmentation"])),
+        title=str(header["source"]),
+        machine=header["machine"],
+        schema=Schema.from_mapping(header["schema"], origin=str(folder / HEADER)),
+        columns=tuple(NativeColumn(**_with_tuples(column)) for column in header["columns"]),
+        period=header["period"],
+        segmentation=Segmentation(**_with_tuples(header["segmentation"])),
         read=lambda log_format, path: iter(()),  # noqa: ARG005 (`to_table` brings its own)
-        change_driven=told["change_driven"],
-        local_time=told["local_time"],
+        change_driven=header["change_driven"],
+        local_time=header["local_time"],
     )
 
 

@@ -87,6 +87,7 @@ class LogFormat:
     change_driven: bool = False
     local_time: bool = False
     prepare: Callable[["LogFormat", Path], "LogFormat"] | None = None
+    detect: Callable[[Path], bool] | None = None  # whether logs are of this kind, where their columns do not tell
     licence: str = "as its owner says"
     non_commercial: bool = False
     citation: str = ""

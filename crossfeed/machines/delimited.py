@@ -1,13 +1,14 @@
 """Read delimited text as controllers and spreadsheets write it: any separator, decimal commas, odd encodings.
 
 The quick way parses numbers while scanning. Whatever it cannot parse is read again as text, cell by cell, and every
-cell that is no number becomes null and is counted.
+cell that is no number becomes null and is counted; people of several countries write 1234.5, 1234,5, 1.234,5, 1'234.5.
 """
 
 import csv
 import mmap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -16,7 +17,13 @@ from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
 from crossfeed.machines.dialect import Dialect, sniff
 from crossfeed.machines.files import match_columns
-from crossfeed.machines.numbers import parse_numbers
+
+# How loggers write "no value"; these are empty cells, not text.
+EMPTY = ("", "null", "none", "na", "n/a", "nan", "-", "--", "---", "#n/a")
+# A cell that can only have grouped thousands is the proof that lets "2.000" in the same column mean two thousand.
+_DOTS, _PROVEN_DOTS = r"^[-+]?\d{1,3}(?:\.\d{3})+(?:,\d*)?$", r"^[-+]?\d{1,3}(?:\.\d{3})+,\d+$"
+_COMMAS, _PROVEN_COMMAS = r"^[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?$", r"^[-+]?\d{1,3}(?:,\d{3})+\.\d+$"
+_BLANKS = r"^[-+]?\d{1,3}(?:[ \x{00A0}\x{202F}'’]\d{3})+(?:[.,]\d*)?$"
 
 
 def read_log(
@@ -28,10 +35,10 @@ def read_log(
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """One log file: declared columns under their channel's name, further ones under `@` and their own; the repairs."""
     dialect = dialect or sniff(path)
-    found = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
-    as_numbers = {column.channel: found[column.native] for column in columns}
-    as_numbers |= {f"@{name}": found[name] for name in numbers}
-    as_texts = {f"@{name}": found[name] for name in texts}
+    native_name = match_columns(dialect.header, [*(column.native for column in columns), *numbers, *texts], str(path))
+    as_numbers = {column.channel: native_name[column.native] for column in columns}
+    as_numbers |= {f"@{name}": native_name[name] for name in numbers}
+    as_texts = {f"@{name}": native_name[name] for name in texts}
     _refuse_unclosed_quote(path, dialect)
     frame, repairs = _read_quickly(path, dialect, as_numbers, as_texts), dict[str, int]()
     if frame is None:
@@ -79,9 +86,9 @@ def read_whole(path: Path, fewest: int = 2, numeric_share: float = 1.0) -> pl.Da
     frame, _ = _text_frame(path, dialect)
     columns = []
     for column in frame:
-        found = parse_numbers(column, dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
-        text = found.bad.sum() > (1.0 - numeric_share) * len(column)
-        columns.append(column if text else found.values.alias(column.name))
+        numbers = parse_numbers(column, dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
+        text = numbers.bad.sum() > (1.0 - numeric_share) * len(column)
+        columns.append(column if text else numbers.values.alias(column.name))
     return frame.with_columns(columns)
 
 
@@ -150,15 +157,15 @@ def _read_as_text(
         repairs[f"file read as {encoding}"] = 1
     frame = frame.select(pl.col(name).alias(new) for new, name in wanted.items())
     for name, native in numbers.items():
-        found = parse_numbers(frame[name], dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
-        _refuse_only_text(found.bad, frame[name], found.values, native, path)
-        if found.late_commas:
-            repairs[f"{name}: decimal comma among decimal points"] = found.late_commas
-        if found.grouped:
-            repairs[f"{name}: signs between thousands removed"] = found.grouped
-        if found.bad.any():
-            repairs[f"{name}: text in a numeric column"] = int(found.bad.sum())
-        frame = frame.with_columns(found.values.alias(name))
+        parsed = parse_numbers(frame[name], dialect.decimal_comma or dialect.separator != ",", dialect.decimal_comma)
+        _refuse_only_text(parsed.bad, frame[name], parsed.values, native, path)
+        if parsed.late_commas:
+            repairs[f"{name}: decimal comma among decimal points"] = parsed.late_commas
+        if parsed.grouped:
+            repairs[f"{name}: signs between thousands removed"] = parsed.grouped
+        if parsed.bad.any():
+            repairs[f"{name}: text in a numeric column"] = int(parsed.bad.sum())
+        frame = frame.with_columns(parsed.values.alias(name))
     return frame, repairs
 
 
@@ -171,3 +178,41 @@ def _refuse_only_text(bad: pl.Series, cells: pl.Series, values: pl.Series, nativ
             expected="numbers such as 1234.5 or 1234,5",
             remedy="Name another column, or drop this one; a time that is text has a 'format' instead of a 'unit'.",
         )
+
+
+class Numbers(NamedTuple):
+    """The values, how many cells had a late decimal comma or grouped thousands, which cells are no numbers."""
+
+    values: pl.Series
+    late_commas: int
+    grouped: int
+    bad: pl.Series
+
+
+def parse_numbers(cells: pl.Series, commas: bool, expected_commas: bool) -> Numbers:
+    """Read a column; `commas` says that a comma may be the decimal sign, `expected_commas` that it is."""
+    texts = cells.str.strip_chars()
+    values = texts.cast(pl.Float64, strict=False)
+    grouped = late = 0
+    if values.null_count() > texts.null_count():
+        plain, grouped = _without_groups(texts)
+        values = plain.cast(pl.Float64, strict=False)
+        if commas:
+            decimal = plain.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+            late = 0 if expected_commas else int((values.is_null() & decimal.is_not_null()).sum())
+            values = values.zip_with(values.is_not_null(), decimal)
+    bad = values.is_null() & ~texts.fill_null("").str.to_lowercase().is_in(EMPTY)
+    return Numbers(values, late, grouped, bad)
+
+
+def _without_groups(texts: pl.Series) -> tuple[pl.Series, int]:
+    """The cells without the signs between thousands, and how many had some."""
+    dots, commas = bool(texts.str.contains(_PROVEN_DOTS).any()), bool(texts.str.contains(_PROVEN_COMMAS).any())
+    never = pl.repeat(False, len(texts), eager=True)
+    dotted = texts.str.contains(_DOTS).fill_null(False) if dots and not commas else never
+    comma = texts.str.contains(_COMMAS).fill_null(False) if commas and not dots else never
+    blank = texts.str.contains(_BLANKS).fill_null(False)
+    plain = texts.zip_with(~dotted, texts.str.replace_all(".", "", literal=True))
+    plain = plain.zip_with(~comma, texts.str.replace_all(",", "", literal=True))
+    plain = plain.zip_with(~blank, texts.str.replace_all(r"[ \x{00A0}\x{202F}'’]", ""))
+    return plain, int((dotted | comma | blank).sum())

@@ -3,12 +3,11 @@
 import json
 import logging
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from crossfeed.atomic import storage_error
 from crossfeed.errors import LogError
@@ -17,7 +16,6 @@ from crossfeed.machines.declaration import Download, LogFormat
 from crossfeed.progress import progress
 
 RECORD = "checksums.json"
-_CHUNK = 1 << 18
 _ATTEMPTS = 5
 
 
@@ -33,13 +31,13 @@ def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None
         )
     logging.getLogger("pooch").setLevel(logging.ERROR)
     folder = Path(folder)
-    known = _read_record(folder)
+    record = _read_record(folder)
     paths = []
     for download in log_format.downloads:
         url = f"{base_url.rstrip('/')}/{download.name}" if base_url else download.url
-        checksum = download.sha256 or known.get(download.name, {}).get("sha256")
+        checksum = download.sha256 or record.get(download.name, {}).get("sha256")
         try:
-            found = pooch.retrieve(
+            file = pooch.retrieve(
                 url,
                 known_hash=checksum and f"sha256:{checksum}",
                 fname=download.name,
@@ -54,10 +52,10 @@ def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None
             ) from error
         except OSError as error:
             raise storage_error("Downloading to", folder, error) from error
-        path = Path(found)
-        known[download.name] = {"sha256": pooch.file_hash(found), "bytes": path.stat().st_size, "url": url}
+        path = Path(file)
+        record[download.name] = {"sha256": pooch.file_hash(file), "bytes": path.stat().st_size, "url": url}
         paths.append(path)
-    write_json(folder / RECORD, known)
+    write_json(folder / RECORD, record)
     return paths
 
 
@@ -77,24 +75,24 @@ def _resuming(
 ) -> Callable[[str, str, object], None]:
     """A pooch downloader that goes on where an earlier one stopped, in this process or in the next."""
     partial = folder / f"{download.name}.partial"
+    version = folder / f"{partial.name}.version"  # of the remote file that the partial one belongs to
 
     def get(url: str, output_file: str, _: object) -> None:
         with progress(f"fetch {download.name}") as task:
             reason: Exception | None = None
             for attempt in range(_ATTEMPTS):
-                reason = None
                 try:
-                    if _continue(url, partial, lambda amount: task.advance(amount)):
+                    if _continue(url, partial, version, task.advance):
                         partial.replace(output_file)
-                        _validator(partial).unlink(missing_ok=True)
+                        version.unlink(missing_ok=True)
                         return
-                except urllib.error.HTTPError as error:
+                except httpx.HTTPStatusError as error:
                     raise LogError(
-                        f"{url} answers {error.code} {error.reason}.",
+                        f"{url} answers {error.response.status_code} {error.response.reason_phrase}.",
                         expected="the file",
                         remedy=f"Download it by hand from {log_format.homepage} into {folder}.",
                     ) from error
-                except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+                except httpx.TransportError as error:
                     reason = error
                 if attempt + 1 < _ATTEMPTS:
                     time.sleep(pause * 2**attempt)
@@ -107,37 +105,22 @@ def _resuming(
     return get
 
 
-def _validator(partial: Path) -> Path:
-    """Remembers which version of the remote file a partial download belongs to."""
-    return partial.with_name(f"{partial.name}.version")
-
-
-def _continue(url: str, partial: Path, advance: Callable[[int], None]) -> bool:
-    """Append to the partial file what is missing; say whether it is whole now."""
-    done = partial.stat().st_size if partial.exists() else 0
-    headers = {"User-Agent": "crossfeed"}
-    version = _validator(partial)
-    if done:
-        headers["Range"] = f"bytes={done}-"
+def _continue(url: str, partial: Path, version: Path, advance: Callable[[int], None]) -> bool:
+    """Append to the partial file what is missing; false where it has to be begun anew."""
+    headers = {"User-Agent": "crossfeed", "Accept-Encoding": "identity"}
+    if partial.exists() and partial.stat().st_size:
+        headers["Range"] = f"bytes={partial.stat().st_size}-"
         if version.exists():
             headers["If-Range"] = version.read_text(encoding="utf-8")
-    try:
-        response: HTTPResponse = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30)
-    except urllib.error.HTTPError as error:
-        if error.code != 416:
-            raise
-        # The partial file is as long as the remote one, or longer: begin anew.
-        partial.unlink()
-        return False
-    with response:
-        resumed = response.status == 206
-        length = response.headers.get("Content-Length")
-        if stamp := response.headers.get("ETag") or response.headers.get("Last-Modified"):
+    with httpx.stream("GET", url, headers=headers, timeout=30.0, follow_redirects=True) as answer:
+        if answer.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            partial.unlink()  # as long as the remote file, or longer
+            return False
+        answer.raise_for_status()
+        if stamp := answer.headers.get("ETag") or answer.headers.get("Last-Modified"):
             version.write_text(stamp, encoding="utf-8")
-        received = 0
-        with partial.open("ab" if resumed else "wb") as out:
-            while chunk := response.read(_CHUNK):
-                out.write(chunk)
-                received += len(chunk)
-                advance(len(chunk))
-    return length is None or received == int(length)
+        with partial.open("ab" if answer.status_code == httpx.codes.PARTIAL_CONTENT else "wb") as out:
+            for piece in answer.iter_raw():
+                out.write(piece)
+                advance(len(piece))
+    return True

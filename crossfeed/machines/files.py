@@ -72,10 +72,10 @@ def _unpack(path: Path, folder: Path, limit: float) -> None:
         raise LogError(f"{path} holds no logs.", expected=f"files ending in {', '.join(_LOGS)}")
 
 
-def too_large(path: Path, limit: float, found: str) -> LogError:
+def too_large(path: Path, limit: float, size: str) -> LogError:
     """What to say about an archive that would fill the disk or the memory."""
     return LogError(
-        f"{path} has {path.stat().st_size / 1e6:,.1f} MB and would become {found}.",
+        f"{path} has {path.stat().st_size / 1e6:,.1f} MB and would become {size}.",
         expected=f"at most {limit / 1e9:g} GB of unpacked logs",
         remedy="If it really holds that much, allow it with --unpack-limit GIGABYTES.",
     )
@@ -86,13 +86,13 @@ def find_files(path: Path, patterns: Sequence[str]) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        found = {file for pattern in patterns for file in path.rglob(pattern) if file.is_file()}
-        return sorted(file for file in found if not file.name.startswith("."))
+        files = {file for pattern in patterns for file in path.rglob(pattern) if file.is_file()}
+        return sorted(file for file in files if not file.name.startswith("."))
     root = Path(path.anchor or ".")
-    found = set(root.glob(str(path.relative_to(path.anchor)))) if path.name else set()
-    if not found:
+    files = set(root.glob(str(path.relative_to(path.anchor)))) if path.name else set()
+    if not files:
         raise LogError(f"There is nothing at {path}.", expected="a log file, a folder, a glob or a zip archive")
-    return sorted(file for file in found if file.is_file())
+    return sorted(file for file in files if file.is_file())
 
 
 def match_columns(header: Iterable[str], wanted: Sequence[str], where: str) -> dict[str, str]:
@@ -102,14 +102,14 @@ def match_columns(header: Iterable[str], wanted: Sequence[str], where: str) -> d
     loose: dict[str, list[str]] = {}
     for name in names:
         loose.setdefault(name.strip().lower(), []).append(name)
-    found: dict[str, str] = {}
+    spelling: dict[str, str] = {}
     missing: list[str] = []
     for name in wanted:
         candidates = loose.get(name.strip().lower(), [])
         if name.strip() in exact:
-            found[name] = exact[name.strip()]
+            spelling[name] = exact[name.strip()]
         elif len(candidates) == 1:
-            found[name] = candidates[0]
+            spelling[name] = candidates[0]
         elif candidates:
             raise LogError(
                 f"{where} has several columns for '{name}': {', '.join(candidates)}.",
@@ -132,4 +132,4 @@ def match_columns(header: Iterable[str], wanted: Sequence[str], where: str) -> d
             expected=f"the columns {', '.join(wanted)}",
             remedy="Rename the columns in the file, or describe the file with a mapping (`crossfeed data template`).",
         )
-    return found
+    return spelling

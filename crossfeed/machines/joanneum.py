@@ -17,6 +17,7 @@ from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogFormat, 
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files, match_columns
+from crossfeed.machines.log_formats import register_log_format
 from crossfeed.schema import canonical
 
 CYCLE = "2 ms"
@@ -148,3 +149,6 @@ def with_cycle(cycle: str) -> LogFormat:
     """The same logs under another assumption about the length of a controller cycle, such as `4 ms`."""
     cut = replace(LOG_FORMAT.segmentation, gap_s=seconds(cycle))
     return replace(LOG_FORMAT, segmentation=cut, read=partial(read, cycle=cycle))
+
+
+register_log_format(LOG_FORMAT)

@@ -20,6 +20,7 @@ from crossfeed.machines.declaration import (
 )
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.files import find_files
+from crossfeed.machines.log_formats import register_log_format
 from crossfeed.schema import Channel, Schema
 
 ROWS_PER_SECOND = 10
@@ -134,3 +135,4 @@ LOG_FORMAT = LogFormat(
     ),
     notes="Bus voltage and output current are interchanged in the header; the Z drive was not measured electrically.",
 )
+register_log_format(LOG_FORMAT)

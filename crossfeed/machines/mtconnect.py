@@ -16,17 +16,68 @@ import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.clock import clock_from_text, require_clock
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, RawRun, Segmentation
+from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.files import find_files, match_columns
-from crossfeed.machines.mtconnect_channels import propose
-from crossfeed.machines.mtconnect_devices import DEVICES, UNITS, Item, read_devices, read_xml, tag, unit_of
-from crossfeed.machines.mtconnect_events import TEXT_ENDINGS, is_streams, items_of_streams, read_lines, read_streams
-from crossfeed.machines.mtconnect_mapping import DeviceMapping
-from crossfeed.machines.mtconnect_mazak import COLUMNS, SCHEMA
-from crossfeed.schema import conversion
+from crossfeed.machines.log_formats import register_log_format
+from crossfeed.machines.mtconnect_channels import DeviceMapping, propose
+from crossfeed.machines.mtconnect_devices import (
+    DEVICES,
+    TEXT_ENDINGS,
+    UNITS,
+    Item,
+    is_streams,
+    items_of_streams,
+    read_devices,
+    read_lines,
+    read_streams,
+    read_xml,
+    tag,
+    unit_of,
+)
+from crossfeed.schema import QUANTITIES, Channel, Schema, conversion, facts_of
 
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 _UNAVAILABLE = "UNAVAILABLE"
+_LOAD, _TEMPERATURE, _OVERRIDE = (0.0, 300.0), (1.0, 150.0), (0.0, 300.0)
+_SPEED, _FEED = (0.0, 20_000.0), (0.0, 1_000.0)
+
+# The Mazak Integrex 100-IV of the NIST test bed: the one device whose channels are known by name; with its units,
+# of which those of the model that lies beside the logs count.
+COLUMNS = (
+    NativeColumn("Xload", "x_load", "%", _LOAD),
+    NativeColumn("Yload", "y_load", "%", _LOAD),
+    NativeColumn("Zload", "z_load", "%", _LOAD),
+    NativeColumn("Sload", "spindle_load", "%", _LOAD),
+    NativeColumn("S2load", "turning_spindle_load", "%", _LOAD),
+    NativeColumn("Stemp", "spindle_temp", "degC", _TEMPERATURE),
+    NativeColumn("S2temp", "turning_spindle_temp", "degC", _TEMPERATURE),
+    NativeColumn("Srpm", "spindle_speed", "rpm", _SPEED),
+    NativeColumn("S2rpm", "turning_spindle_speed", "rpm", _SPEED),
+    NativeColumn("Xfrt", "feed_x", "mm/s", _FEED),
+    NativeColumn("Yfrt", "feed_y", "mm/s", _FEED),
+    NativeColumn("Zfrt", "feed_z", "mm/s", _FEED),
+    NativeColumn("Fovr", "feed_override", "%", _OVERRIDE),
+    NativeColumn("Frapidovr", "rapid_override", "%", _OVERRIDE),
+    NativeColumn("Sovr", "spindle_override", "%", _OVERRIDE),
+)
+
+
+def _channels(quantity: str, unit: str, *names: str) -> tuple[Channel, ...]:
+    return tuple(Channel(name=name, quantity=quantity, unit=unit) for name in names)
+
+
+SCHEMA = Schema(
+    name="mazak_integrex",
+    sensors=(
+        *_channels("load", "%", "x_load", "y_load", "z_load", "spindle_load", "turning_spindle_load"),
+        *_channels("temperature", "degC", "spindle_temp", "turning_spindle_temp"),
+    ),
+    commands=(
+        *_channels("rotational speed", "rpm", "spindle_speed", "turning_spindle_speed"),
+        *_channels("feed", "mm/min", "feed_x", "feed_y", "feed_z"),
+        *_channels("override", "%", "feed_override", "rapid_override", "spindle_override"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +105,8 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
         machine, schema, columns = mapping.machine, *mapping.channels(source.items, proposal, source.where)
     elif all(any(column.native.lower() == name.lower() for name in source.items) for column in COLUMNS):
         machine, schema = source.device.lower(), SCHEMA
-        found = match_columns(source.items, [column.native for column in COLUMNS], source.where)
-        columns = tuple(replace(c, unit=unit_of(source.items[found[c.native]], source.where)) for c in COLUMNS)
+        item_name = match_columns(source.items, [column.native for column in COLUMNS], source.where)
+        columns = tuple(replace(c, unit=unit_of(source.items[item_name[c.native]], source.where)) for c in COLUMNS)
     else:
         machine, schema = source.device.lower(), proposal.schema(source.device)
         columns = proposal.columns(source.where)
@@ -78,10 +129,10 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
 
 def find_source(path: Path, device: str | None = None) -> LogSource:
     """The logs at a path, the device model beside them, and the device that they belong to."""
-    found = find_files(path, [*(f"*{ending}" for ending in TEXT_ENDINGS), "*.xml"])
-    documents = [file for file in found if file.suffix.lower() == ".xml"]
-    logs = tuple(file for file in found if file not in documents)
-    folders = dict.fromkeys([*(file.parent for file in found), *(file.parent.parent for file in found[:1])])
+    files = find_files(path, [*(f"*{ending}" for ending in TEXT_ENDINGS), "*.xml"])
+    documents = [file for file in files if file.suffix.lower() == ".xml"]
+    logs = tuple(file for file in files if file not in documents)
+    folders = dict.fromkeys([*(file.parent for file in files), *(file.parent.parent for file in files[:1])])
     beside = sorted(file for folder in folders for file in folder.glob("*.xml"))
     models = [file for file in beside if tag(read_xml(file, "a device model")) == DEVICES]
     streams = tuple(file for file in documents if is_streams(file))
@@ -157,12 +208,12 @@ class _DeviceReader:
             .filter(pl.col(CLOCK).is_not_null() & pl.col("item").is_in(items))
             .sort(CLOCK, maintain_order=True)
         )
-        told = set(changes["item"].unique())
-        findings = _never_mentioned(log_format, states, told, where) + _unconverted(
+        mentioned = set(changes["item"].unique())
+        findings = _never_mentioned(log_format, states, mentioned, where) + _unconverted(
             log_format, self.source.items, lines
         )
         held = changes.pivot(on="item", index=CLOCK, values="value", aggregate_function="last", maintain_order=True)
-        held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in told)
+        held = held.with_columns(pl.lit(None, pl.String).alias(item) for item in items if item not in mentioned)
         held = held.with_columns(pl.col(items).forward_fill())
         numbers = []
         for column in log_format.columns:
@@ -184,19 +235,19 @@ class _DeviceReader:
         return RawRun(name, frame, lines.height, files, dict(+repairs), findings)
 
 
-def _never_mentioned(log_format: LogFormat, states: list[str], told: set[str], where: str) -> list[str]:
+def _never_mentioned(log_format: LogFormat, states: list[str], mentioned: set[str], where: str) -> list[str]:
     """Refuse a log that never tells a command or the state; a sensor that is never told is absent."""
     commands = [
         c.native for c in log_format.columns if c.channel in log_format.schema.command_names and c.constant is None
     ]
-    missing = sorted({*commands, *states} - told)
+    missing = sorted({*commands, *states} - mentioned)
     if missing:
         raise LogError(
             f"{where} never mentions {', '.join(missing)}.",
             expected="a log of the declared device",
             remedy="Leave out in a mapping what it never tells (`crossfeed data template --from Devices.xml`).",
         )
-    sensors = sorted({column.native for column in log_format.columns if column.constant is None} - told)
+    sensors = sorted({column.native for column in log_format.columns if column.constant is None} - mentioned)
     return [f"{Path(where).name} never mentions {', '.join(sensors)}: absent there"] if sensors else []
 
 
@@ -206,17 +257,18 @@ def _unconverted(log_format: LogFormat, items: Mapping[str, Item], lines: pl.Dat
     other = {name: unit for name, unit in written.items() if unit and unit != UNITS.get(items[name].unit or "", unit)}
     used = [c.native for c in log_format.columns if c.native in other and c.unit != other[c.native]]
     for name in other if used else ():
-        for one in propose({name: items[name]}).channels:
+        for channel in propose({name: items[name]}).channels:
             values = lines.filter(pl.col("item") == name)["value"].cast(pl.Float64, strict=False).drop_nulls().abs()
-            reach = values.quantile(0.99)
-            if one.quantity != "feed" or one.valid is None or reach is None:
+            reach, valid = values.quantile(0.99), facts_of("feed").valid
+            if channel.quantity != "feed" or valid is None or reach is None:
                 continue
+            stated = unit_of(items[name], name)
             in_units, in_natives = (
-                reach * conversion(unit, "mm/s").scale for unit in (unit_of(one.item, name), other[name])
+                reach * conversion(unit, QUANTITIES["feed"]).scale for unit in (stated, other[name])
             )
-            if in_natives <= one.valid[1] < in_units:
+            if in_natives <= valid[1] < in_units:
                 return [
-                    f"{name} reaches {reach:,.0f}, beyond belief in {unit_of(one.item, name)}: the lines of an adapter "
+                    f"{name} reaches {reach:,.0f}, beyond belief in {stated}: the lines of an adapter "
                     "are in nativeUnits; name them in the mapping: "
                     + ", ".join(f"{native}: unit: {other[native]}" for native in used)
                 ]
@@ -235,6 +287,7 @@ LOG_FORMAT = LogFormat(
     ),
     read=lambda log_format, path: prepared(log_format, path).read(log_format, path),
     prepare=prepared,
+    detect=lambda path: bool(find_source(path).items),
     change_driven=True,
     licence="as its owner says; the NIST test bed: public, credit NIST",
     citation="NIST Smart Manufacturing Systems Test Bed, github.com/usnistgov/smstestbed",
@@ -242,6 +295,7 @@ LOG_FORMAT = LogFormat(
     notes="Overrides are set-points; actual speeds and feeds stand in for set-points where a device tells no commanded "
     "ones. Channels of other devices are proposed from Devices.xml; a mapping renames or drops them.",
 )
+register_log_format(LOG_FORMAT)
 
 
 def mapped_device(path: Path) -> LogFormat:

@@ -1,57 +1,38 @@
-"""Channels for any MTConnect device, proposed from type, subtype and component of its data items.
+"""Channels for any MTConnect device, proposed from its data items, and the mapping that renames or drops them.
 
 Loads, temperatures, currents, powers, torques become sensors; speeds, feeds and overrides become commands. A commanded
 value is preferred; where a device only tells the actual one, that stands in for it.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from crossfeed.errors import LogError
+from pydantic import Field
+
+from crossfeed.errors import ConfigError, LogError
 from crossfeed.machines.declaration import NativeColumn
+from crossfeed.machines.files import match_columns
+from crossfeed.machines.mapping import ColumnEntry, MappingFile
 from crossfeed.machines.mtconnect_devices import Item, unit_of
-from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
+from crossfeed.machines.proposal import NAMES, ProposedChannel
+from crossfeed.schema import QUANTITIES, Channel, Schema, conversion, facts_of
 
-# Type of a sensor item -> ending of the channel's name, quantity, values that can be true in the unit of the channel.
-_SENSORS: dict[str, tuple[str, str, tuple[float, float] | None]] = {
-    "LOAD": ("load", "load", (-400.0, 400.0)),
-    "TEMPERATURE": ("temp", "temperature", (1.0, 150.0)),
-    "AMPERAGE": ("current", "current", None),
-    "AMPERAGE_AC": ("current", "current", None),
-    "AMPERAGE_DC": ("current", "current", None),
-    "VOLTAGE": ("voltage", "voltage", None),
-    "VOLTAGE_AC": ("voltage", "voltage", None),
-    "VOLTAGE_DC": ("dc_voltage", "voltage", None),
-    "WATTAGE": ("power", "power", None),
-    "TORQUE": ("torque", "torque", None),
-    "LINEAR_FORCE": ("force", "force", None),
-    "PRESSURE": ("pressure", "pressure", None),
-    "FLOW": ("flow", "flow", None),
+_TYPES = NAMES["mtconnect"]
+# Type of a sensor item -> ending of the channel's name, quantity.
+_SENSORS: dict[str, tuple[str, str]] = {
+    kind: (ending, entry["quantity"]) for ending, entry in _TYPES["sensors"].items() for kind in entry["types"]
 }
-_SPINDLE_SPEED = ("ROTARY_VELOCITY", "SPINDLE_SPEED")
-_AXIS_SPEED = ("AXIS_FEEDRATE", "ANGULAR_VELOCITY")
-_COMMANDED = ("COMMANDED", "PROGRAMMED")
+_SPINDLE_SPEED, _AXIS_SPEED, _COMMANDED = _TYPES["spindle_speeds"], _TYPES["axis_speeds"], _TYPES["commanded"]
 _Spindles = Mapping[str, Mapping[str, str]]  # component -> how names begin there -> name of the spindle
-_FEED, _SPEED, _OVERRIDE = (-2_000.0, 2_000.0), (-200_000.0, 200_000.0), (0.0, 300.0)
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedChannel:
-    """One channel with the item it is read from and why."""
-
-    item: Item
-    name: str
-    quantity: str
-    command: bool
-    valid: tuple[float, float] | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What a device becomes: channels, where its state and program are told, and the items nobody uses."""
 
+    items: Mapping[str, Item]
     channels: tuple[ProposedChannel, ...]
     execution: str | None
     program: str | None
@@ -60,18 +41,14 @@ class Proposal:
     def schema(self, name: str) -> Schema:
         """The channels as a schema of their own."""
         sensors, commands = (
-            tuple(
-                Channel(name=one.name, quantity=one.quantity, unit=QUANTITIES[one.quantity])
-                for one in self.channels
-                if one.command is command
-            )
+            tuple(channel_of(c.channel, c.quantity) for c in self.channels if c.command is command)
             for command in (False, True)
         )
-        for found, what in ((sensors, "sensor (load, temperature, current, power, torque)"), (commands, "command")):
-            if not found:
-                told = ", ".join(f"{item.name} ({item.type})" for item in self.unused[:12])
+        for channels, what in ((sensors, "sensor (load, temperature, current, power, torque)"), (commands, "command")):
+            if not channels:
+                items = ", ".join(f"{item.name} ({item.type})" for item in self.unused[:12])
                 raise LogError(
-                    f"The device '{name}' has no {what} among its data items: {told or 'none that is used'}.",
+                    f"The device '{name}' has no {what} among its data items: {items or 'none that is used'}.",
                     expected="at least one sensor to forecast and one speed, feed or override that moves the machine",
                     remedy="Add sensors to the agent of the machine; without them there is nothing to forecast.",
                 )
@@ -80,16 +57,22 @@ class Proposal:
     def columns(self, where: str) -> tuple[NativeColumn, ...]:
         """The channels as columns of the log, in the units that the device model states."""
         return tuple(
-            NativeColumn(one.item.name, one.name, unit_of(one.item, where), native_range(one, where))
-            for one in self.channels
+            NativeColumn(item.name, c.channel, unit_of(item, where), native_range(c.quantity, item, where))
+            for c in self.channels
+            for item in (self.items[c.native],)
         )
+
+
+def channel_of(name: str, quantity: str) -> Channel:
+    """A channel in the usual unit of its quantity."""
+    return Channel(name=name, quantity=quantity, unit=QUANTITIES[quantity])
 
 
 def propose(items: Mapping[str, Item]) -> Proposal:
     """Channels for the items of one device."""
     values = [item for item in items.values() if item.category != "CONDITION"]
     spindles = _spindles(values)
-    found = _unambiguous(
+    channels = _unambiguous(
         [
             *_sensors(values, spindles),
             *_speeds(values, spindles),
@@ -98,13 +81,15 @@ def propose(items: Mapping[str, Item]) -> Proposal:
             *_overrides(values, spindles),
         ]
     )
-    used = {one.item.name for one in found}
+    used = {channel.native for channel in channels}
     states = [item.name for item in values if item.type == "EXECUTION"]
     programs = sorted(
         (item for item in values if item.type == "PROGRAM"), key=lambda item: item.subtype not in ("", "MAIN")
     )
     unused = tuple(item for item in values if item.name not in used and item.category == "SAMPLE")
-    return Proposal(tuple(found), states[0] if states else None, programs[0].name if programs else None, unused)
+    program = programs[0].name if programs else None
+    by_name = {item.name: item for item in values}
+    return Proposal(by_name, tuple(channels), states[0] if states else None, program, unused)
 
 
 def _spindles(values: Iterable[Item]) -> _Spindles:
@@ -112,25 +97,25 @@ def _spindles(values: Iterable[Item]) -> _Spindles:
 
     Several spindles in components of one name are told apart by how the names of their items begin.
     """
-    told: dict[str, list[Item]] = {}
+    by_component: dict[str, list[Item]] = {}
     for item in values:
         if item.type in _SPINDLE_SPEED:
-            told.setdefault(item.component_name, []).append(item)
-    found: dict[str, dict[str, str]] = {}
+            by_component.setdefault(item.component_name, []).append(item)
+    names: dict[str, dict[str, str]] = {}
     number = 0
-    for component, items in told.items():
+    for component, items in by_component.items():
         prefixes = dict.fromkeys(_name_prefix(item) for item in items if item.subtype not in _COMMANDED)
         for prefix in prefixes if len(prefixes) > 1 else ("",):
             number += 1
-            found.setdefault(component, {})[prefix] = "spindle" if number == 1 else f"spindle_{number}"
-    return found
+            names.setdefault(component, {})[prefix] = "spindle" if number == 1 else f"spindle_{number}"
+    return names
 
 
 def _spindle_of(item: Item, spindles: _Spindles) -> str | None:
     """The spindle that an item of a spindle's component belongs to; None where its name begins like none of them."""
-    own = spindles[item.component_name]
+    by_prefix = spindles[item.component_name]
     name = _slug(item.name)
-    return next((own[some] for some in sorted(own, key=len, reverse=True) if name.startswith(some)), None)
+    return next((by_prefix[part] for part in sorted(by_prefix, key=len, reverse=True) if name.startswith(part)), None)
 
 
 def _part(item: Item, spindles: _Spindles) -> str:
@@ -141,121 +126,167 @@ def _part(item: Item, spindles: _Spindles) -> str:
     return _slug(item.component_name or item.component)
 
 
+def _channel(item: Item, name: str, quantity: str, reason: str, command: bool = False) -> ProposedChannel:
+    return ProposedChannel(item.name, name, quantity, "", reason, command=command)
+
+
 def _sensors(values: list[Item], spindles: _Spindles) -> list[ProposedChannel]:
-    found = []
+    channels = []
     for item in values:
         if item.type in _SENSORS and item.subtype not in _COMMANDED:
-            ending, quantity, valid = _SENSORS[item.type]
+            ending, quantity = _SENSORS[item.type]
             name = "_".join(part for part in (_part(item, spindles), ending) if part)
-            found.append(ProposedChannel(item, name, quantity, False, valid, f"{item.type} of {item.owner}"))
-    return found
+            channels.append(_channel(item, name, quantity, f"{item.type} of {item.owner}"))
+    return channels
 
 
-def _preferred(items: list[Item]) -> Item:
-    """The commanded value of several items for one thing, else the actual one."""
-    return min(items, key=lambda item: (item.subtype not in _COMMANDED, item.subtype not in ("ACTUAL", "")))
-
-
-def _command(item: Item, name: str, quantity: str, valid: tuple[float, float], what: str) -> ProposedChannel:
+def _command(items: list[Item], name: str, quantity: str, what: str = "") -> ProposedChannel:
+    """The command that several items tell: the commanded value, else the actual one."""
+    item = min(items, key=lambda item: (item.subtype not in _COMMANDED, item.subtype not in ("ACTUAL", "")))
+    what = what or f"{'feed' if name.startswith('feed') else 'speed'} of {item.owner}"
     commanded = f"commanded {what}" if item.subtype in _COMMANDED else f"actual {what}, stands in for the command"
-    return ProposedChannel(item, name, quantity, True, valid, commanded)
+    return _channel(item, name, quantity, commanded, command=True)
 
 
 def _speeds(values: list[Item], spindles: _Spindles) -> list[ProposedChannel]:
-    told: dict[str, list[Item]] = {}
+    of_spindle: dict[str, list[Item]] = {}
     for item in values:
         if item.type in _SPINDLE_SPEED and (name := _spindle_of(item, spindles)) is not None:
-            told.setdefault(name, []).append(item)
-    found = []
-    for name, own in told.items():
-        item = _preferred(own)
-        found.append(_command(item, f"{name}_speed", "rotational speed", _SPEED, f"speed of {item.owner}"))
-        for other in own if item.subtype in _COMMANDED else ():
-            if other is not item and other.subtype in ("ACTUAL", ""):
-                reason = f"actual speed of {other.owner}"
-                found.append(ProposedChannel(other, f"{name}_actual_speed", "rotational speed", False, _SPEED, reason))
-    return found
+            of_spindle.setdefault(name, []).append(item)
+    channels = []
+    for name, items in of_spindle.items():
+        speed = _command(items, f"{name}_speed", "rotational speed")
+        channels.append(speed)
+        for item in items if speed.reason.startswith("commanded") else ():
+            if item.name != speed.native and item.subtype in ("ACTUAL", ""):
+                reason = f"actual speed of {item.owner}"
+                channels.append(_channel(item, f"{name}_actual_speed", "rotational speed", reason))
+    return channels
 
 
 def _axis_feeds(values: list[Item]) -> list[ProposedChannel]:
-    axes: dict[str, list[Item]] = {}
+    of_axis: dict[str, list[Item]] = {}
     for item in values:
         if item.type in _AXIS_SPEED:
-            axes.setdefault(item.component_name, []).append(item)
-    found = []
-    for axis, own in axes.items():
-        item = _preferred(own)
+            of_axis.setdefault(item.component_name, []).append(item)
+    channels = []
+    for axis, items in of_axis.items():
+        channel = _command(items, f"feed_{_slug(axis)}", "feed")
+        item = next(item for item in items if item.name == channel.native)
         linear = item.type == "AXIS_FEEDRATE" and item.unit not in ("DEGREE/SECOND", "DEGREE/MINUTE")
-        quantity, valid = ("feed", _FEED) if linear else ("rotational speed", _SPEED)
-        found.append(_command(item, f"feed_{_slug(axis)}", quantity, valid, f"feed of {item.owner}"))
-    return found
+        channels.append(channel if linear else replace(channel, quantity="rotational speed"))
+    return channels
 
 
 def _path(values: list[Item]) -> list[ProposedChannel]:
     """The feed along the path: where no axis tells its own, or where it is commanded."""
-    along = [one for one in values if one.type == "PATH_FEEDRATE"]
-    if not along:
+    along = [item for item in values if item.type == "PATH_FEEDRATE"]
+    of_axes = any(item.type == "AXIS_FEEDRATE" for item in values)
+    if not along or (of_axes and not any(item.subtype in _COMMANDED for item in along)):
         return []
-    item = _preferred(along)
-    if item.subtype not in _COMMANDED and any(one.type == "AXIS_FEEDRATE" for one in values):
-        return []
-    return [_command(item, "feed_path", "feed", _FEED, "feed along the path")]
+    return [_command(along, "feed_path", "feed", "feed along the path")]
 
 
 def _overrides(values: list[Item], spindles: _Spindles) -> list[ProposedChannel]:
-    found: dict[str, ProposedChannel] = {}
+    channels: dict[str, ProposedChannel] = {}
     for item in values:
-        if item.type in ("PATH_FEEDRATE_OVERRIDE", "AXIS_FEEDRATE_OVERRIDE") and item.subtype != "JOG":
+        if item.type in _TYPES["feed_overrides"] and item.subtype != "JOG":
             name = "rapid_override" if item.subtype == "RAPID" else "feed_override"
-        elif item.type in ("ROTARY_VELOCITY_OVERRIDE", "SPINDLE_SPEED_OVERRIDE"):
+        elif item.type in _TYPES["spindle_overrides"]:
             name = f"{_part(item, spindles) or 'spindle'}_override"
         else:
             continue
-        if name not in found or item.type.startswith("PATH"):
-            found[name] = ProposedChannel(
-                item, name, "override", True, _OVERRIDE, f"{item.type} {item.subtype}".strip()
-            )
-    return list(found.values())
+        if name not in channels or item.type.startswith("PATH"):
+            channels[name] = _channel(item, name, "override", f"{item.type} {item.subtype}".strip(), command=True)
+    return list(channels.values())
 
 
-def _unambiguous(found: list[ProposedChannel]) -> list[ProposedChannel]:
+def _unambiguous(channels: list[ProposedChannel]) -> list[ProposedChannel]:
     """Channels that would share a name are named after their items instead."""
-    names = [one.name for one in found]
+    times = Counter(channel.channel for channel in channels)
     kept: dict[str, ProposedChannel] = {}
-    for one in found:
-        name = _own_name(one.item, one.name.rpartition("_")[2]) if names.count(one.name) > 1 else one.name
-        kept.setdefault(name, replace(one, name=name))
+    for channel in channels:
+        name = channel.channel
+        if times[name] > 1:
+            name = _item_name(channel.native, name.rpartition("_")[2])
+        kept.setdefault(name, replace(channel, channel=name))
     return list(kept.values())
 
 
 def _name_prefix(item: Item) -> str:
     """How the name of a speed begins: s1 of both `S1speed` and `S1cmd`."""
-    own = _slug(item.name)
+    name = _slug(item.name)
     for _ in range(2):
         for usual in ("speed", "rpm", "act", "cmd", "com", "prog", "set"):
-            own = own.removesuffix(usual).strip("_")
-    return own
+            name = name.removesuffix(usual).strip("_")
+    return name
 
 
-def _own_name(item: Item, ending: str) -> str:
+def _item_name(native: str, ending: str) -> str:
     """A name from that of the item: `S2load` becomes s2_load, `Srpm` s_speed."""
-    own = _slug(item.name)
+    name = _slug(native)
     for usual in (ending, "rpm", "frt", "act"):
-        own = own.removesuffix(usual)
-    return f"{own.strip('_')}_{ending}".strip("_")
+        name = name.removesuffix(usual)
+    return f"{name.strip('_')}_{ending}".strip("_")
 
 
-def native_range(one: ProposedChannel, where: str) -> tuple[float, float] | None:
+def native_range(quantity: str, item: Item, where: str) -> tuple[float, float] | None:
     """The plausible range in the unit of the item; wide enough that only damaged readings lie outside."""
-    if one.valid is None:
+    valid = facts_of(quantity).valid
+    if valid is None:
         return None
-    if one.quantity in ("feed", "rotational speed"):
-        usual = "mm/s" if one.quantity == "feed" else "rpm"
-        factor = conversion(usual, unit_of(one.item, where)).scale
-        return one.valid[0] * factor, one.valid[1] * factor
-    return one.valid
+    scale, offset = conversion(QUANTITIES[quantity], unit_of(item, where))
+    return valid[0] * scale + offset, valid[1] * scale + offset
 
 
 def _slug(text: str) -> str:
     """A channel name from any text."""
     return re.sub(r"[^a-z0-9]+", "_", text.strip().lower()).strip("_") or "item"
+
+
+class DeviceMapping(MappingFile):
+    """What a user says about a device; `crossfeed data template --from Devices.xml` writes one."""
+
+    device: str | None = None
+    schema_: Schema | None = Field(default=None, alias="schema")
+    columns: tuple[ColumnEntry, ...] = Field(min_length=1)
+    period: float | None = Field(default=None, gt=0)
+
+    def channels(
+        self, items: Mapping[str, Item], proposal: Proposal, where: str
+    ) -> tuple[Schema, tuple[NativeColumn, ...]]:
+        """Schema and columns; without a schema of its own, quantities and roles follow from the types of items."""
+        natives = match_columns(items, [column.native for column in self.columns if column.native], where)
+        # An item that was not proposed beside a better one, such as an actual feed, is known by itself.
+        alone = [channel for name in natives.values() for channel in propose({name: items[name]}).channels]
+        proposed = {channel.native: channel for channel in (*alone, *proposal.channels)}
+        schema = self.schema_ or self._from_items(natives, proposed)
+        columns = []
+        for column in self.columns:
+            channel = schema.channel(column.channel)
+            if column.native is None:
+                columns.append(NativeColumn("", column.channel, column.unit or channel.unit, constant=column.constant))
+            else:
+                item = items[natives[column.native]]
+                channel_there = proposed.get(item.name) if column.unit is None else None
+                valid = column.valid or (native_range(channel_there.quantity, item, where) if channel_there else None)
+                columns.append(NativeColumn(item.name, column.channel, column.unit or unit_of(item, where), valid))
+        return schema, tuple(columns)
+
+    def _from_items(self, natives: Mapping[str, str], proposed: Mapping[str, ProposedChannel]) -> Schema:
+        """A schema of the chosen items under their new names."""
+        sensors: list[Channel] = []
+        commands: list[Channel] = []
+        for column in self.columns:
+            proposal = proposed.get(natives[column.native]) if column.native else None
+            if proposal is None:
+                raise ConfigError(
+                    f"What '{column.channel}' is cannot be told from the data item '{column.native or 'a constant'}'.",
+                    expected="an item of a known type (load, temperature, current, power, torque, speed, feed)",
+                    remedy="Give the mapping a 'schema' with the quantity of this channel.",
+                )
+            (commands if proposal.command else sensors).append(channel_of(column.channel, proposal.quantity))
+        return Schema.from_mapping(
+            {"name": self.machine, "sensors": sensors, "commands": commands},
+            origin="The list of columns in the mapping",
+        )

@@ -171,12 +171,12 @@ def _select(
     texts: list[str],
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """The columns of the mapping under the names of their channels, numbers as numbers."""
-    found = match_columns(types, [*(column.native for column in columns), *numbers, *texts], origin)
-    channels = {column.channel: found[column.native] for column in columns}
-    channels |= {f"@{name}": found[name] for name in numbers}
+    native_name = match_columns(types, [*(column.native for column in columns), *numbers, *texts], origin)
+    channels = {column.channel: native_name[column.native] for column in columns}
+    channels |= {f"@{name}": native_name[name] for name in numbers}
     rows = source.select(
         *(pl.col(name).alias(new) for new, name in channels.items()),
-        *(pl.col(found[name]).alias(f"@{name}") for name in texts),
+        *(pl.col(native_name[name]).alias(f"@{name}") for name in texts),
     ).collect()
     repairs: dict[str, int] = {}
     casts = []
@@ -185,5 +185,5 @@ def _select(
         if cast.null_count() > rows[name].null_count():
             repairs[f"{name}: text in a numeric column"] = cast.null_count() - rows[name].null_count()
         casts.append(cast)
-    plain = [pl.col(f"@{name}").cast(pl.String) for name in texts if not types[found[name]].is_temporal()]
+    plain = [pl.col(f"@{name}").cast(pl.String) for name in texts if not types[native_name[name]].is_temporal()]
     return rows.with_columns(*casts, *plain), repairs

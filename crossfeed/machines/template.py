@@ -8,25 +8,26 @@ import numpy as np
 import polars as pl
 
 from crossfeed.errors import CrossfeedError, LogError
-from crossfeed.machines.column_names import read_name
+from crossfeed.machines.clock import FoundClock, find_clock
 from crossfeed.machines.delimited import read_whole
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.files import find_files
-from crossfeed.machines.log_clock import FoundClock, find_clock
-from crossfeed.machines.log_columns import FoundColumn, find_columns, find_path_feed, other_channels
+from crossfeed.machines.log_formats import detect_log_format
 from crossfeed.machines.mtconnect_channels import propose
-from crossfeed.machines.mtconnect_devices import DEVICES, read_devices, read_xml, tag
-from crossfeed.machines.mtconnect_events import is_streams, items_of_streams
+from crossfeed.machines.mtconnect_devices import DEVICES, is_streams, items_of_streams, read_devices, read_xml, tag
+from crossfeed.machines.proposal import (
+    COLUMNS,
+    NAMES,
+    ProposedChannel,
+    find_columns,
+    find_path_feed,
+    other_channels,
+    signals_of_columns,
+)
 from crossfeed.machines.table import ENDINGS
 from crossfeed.programs.trajectory import COMMAND_UNITS, PATH
 from crossfeed.schema import QUANTITIES, Channel, canonical
 
-_PROGRAM = ("program", "programm", "ncprogram", "ncprogramm", "programname", "programmname", "prog", "programpath")
-_RUN = ("run", "part", "order", "auftrag", "werkstück", "werkstueck", "teil", "charge", "serial")
-_STATE = ("state", "status", "zustand", "execution", "programstatus", "programmstatus", "betriebsart", "mode")
-_SAYING_NOTHING = ("log", "logs", "data", "daten", "export", "experiment", "run", "shift", "messung", "file", "day")
-_SIGNAL = ("node", "nodeid", "signal", "tag", "tagname", "variable", "item", "dataitem", "topic", "address", "name")
-_VALUE = ("value", "wert", "messwert", "val")
 _LAST_COLUMN = 60
 _COMMANDED = ("feed", "rotational speed")
 _COMMANDS_ALONG_THE_PATH = (
@@ -60,10 +61,11 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
         if column.name not in used and column.dtype.is_numeric() and column.name.strip()
     }
     values = {name: np.where(np.abs(column) < _BEYOND, column, np.nan) for name, column in values.items()}
-    columns = find_columns(values)
-    others = other_channels(values, [column.native for column in columns])
+    signals = signals_of_columns(values)
+    columns = find_columns(signals)
+    others = other_channels(signals, [column.native for column in columns])
     canonical_ones = any(column.channel in canonical().sensor_names for column in columns)
-    commands, path = canonical().commands, find_path_feed(values, columns)
+    commands, path = canonical().commands, find_path_feed(signals, columns)
     if path is not None:
         others = [other for other in others if other.quantity not in _COMMANDED]
     if path is not None and (canonical_ones or others):
@@ -74,6 +76,9 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
         f"# Written from {file.name}, {frame.height:,} rows. Lines with a ? are guesses: look at them.",
         "# Then: crossfeed ingest table LOGS OUT.parquet --mapping THIS_FILE",
     ]
+    if log_format := detect_log_format(file):
+        command = f"crossfeed ingest {log_format.name} LOGS OUT.parquet"
+        lines.insert(0, f"# Of the kind {log_format.name}, which needs no mapping: {command}")
     lines += _files_with_other_columns(file, frame.columns, beside)
     lines.append(f"machine: {_yaml(_machine(file, beside))}   # a name of your choice")
     lines += _schema(columns, commands)
@@ -83,7 +88,7 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
     lines.append(f"period: {max(1.0, round(step, 3)) if step else 1.0:g}   # seconds between the rows of the table")
     used |= {column.native for column in columns}
     numeric = [name for name in values if name not in used]
-    lines += _columns(columns, commands, [name for name in numeric if read_name(name).commanded])
+    lines += _columns(columns, commands, [name for name in numeric if signals[name].reading.commanded])
     named, named_columns = _names(frame, used)
     lines += named
     used |= named_columns
@@ -100,7 +105,9 @@ def _table_template(file: Path, beside: Sequence[Path] = ()) -> str:
 def _refuse_events(file: Path, frame: pl.DataFrame) -> None:
     """A log with a line for each reading has no column for a sensor."""
     plain = {"".join(filter(str.isalpha, name.lower())): name for name in frame.columns}
-    signal, value = (next((plain[word] for word in known if word in plain), None) for known in (_SIGNAL, _VALUE))
+    signal, value = (
+        next((plain[word] for word in known if word in plain), None) for known in (COLUMNS["signal"], COLUMNS["value"])
+    )
     if signal is None or value is None or frame[signal].dtype != pl.String or frame[signal].n_unique() < 2:
         return
     beside = next((name for name in frame.columns if name not in (signal, value)), "time")
@@ -113,7 +120,7 @@ def _refuse_events(file: Path, frame: pl.DataFrame) -> None:
     )
 
 
-def _schema(columns: list[FoundColumn], commands: Sequence[Channel]) -> list[str]:
+def _schema(columns: list[ProposedChannel], commands: Sequence[Channel]) -> list[str]:
     """The canonical schema, or one of the log's own where that lacks what the log has."""
     sensors = [column for column in columns if column.channel not in [command.name for command in commands]]
     if not sensors:
@@ -136,7 +143,7 @@ def _channel(name: str, quantity: str, unit: str) -> str:
     return f"    - {{name: {name}, quantity: {quantity}, unit: {_yaml(unit)}}}"
 
 
-def _without_channel(others: Sequence[FoundColumn]) -> list[str]:
+def _without_channel(others: Sequence[ProposedChannel]) -> list[str]:
     """A remark about sensors of the log that the canonical schema has no channel for."""
     sensors = [column for column in others if column.quantity not in _COMMANDED]
     if not sensors:
@@ -188,18 +195,18 @@ def _machine(file: Path, others: Sequence[Path]) -> str:
     """What the files of one machine are called alike, else their folder."""
     letters = takewhile(lambda some: len(set(some)) == 1, zip(file.stem, *(other.stem for other in others)))
     alike = "".join(some[0] for some in letters).rstrip(" _-.0123456789")
-    named = others and len(alike) > 2 and alike.lower() not in _SAYING_NOTHING
+    named = others and len(alike) > 2 and alike.lower() not in NAMES["names_of_any_log"]
     return alike if named else file.parent.name or file.stem
 
 
-def _columns(columns: list[FoundColumn], commands: Sequence[Channel], commanded: Sequence[str]) -> list[str]:
+def _columns(columns: list[ProposedChannel], commands: Sequence[Channel], commanded: Sequence[str]) -> list[str]:
     lines = ["columns:"]
     for column in columns:
         entry = f"  - {{native: {_yaml(column.native)}, channel: {column.channel}, unit: {_yaml(column.unit)}}}"
         lines.append(f"{entry:<{_LAST_COLUMN}}   #{'' if column.sure else ' ?'} {column.reason}")
-    found = {column.channel for column in columns}
+    mapped = {column.channel for column in columns}
     for command in commands:
-        if command.name not in found:
+        if command.name not in mapped:
             entry = f"  - {{constant: 0, channel: {command.name}}}"
             why = f"is it one of {', '.join(commanded)}?" if commanded else "right if the machine does not have it"
             lines.append(f"{entry:<{_LAST_COLUMN}}   # ? no column looks like it; {why}")
@@ -210,19 +217,19 @@ def _names(frame: pl.DataFrame, used: set[str]) -> tuple[list[str], set[str]]:
     """Columns that name programs, runs and sessions, and a state that may say when the machine works."""
     plain = {"".join(filter(str.isalpha, name.lower())): name for name in reversed(frame.columns) if name not in used}
     lines: list[str] = []
-    found: set[str] = set()
-    for key, known in (("program", _PROGRAM), ("session", ("session",)), ("run", _RUN)):
-        if (name := next((plain[word] for word in known if word in plain), None)) is not None:
+    used_here: set[str] = set()
+    for key in ("program", "session", "run"):
+        if (name := next((plain[word] for word in COLUMNS[key] if word in plain), None)) is not None:
             lines.append(f"{key}: {{column: {_yaml(name)}}}   # entries such as {_yaml(str(frame[name][0]))}")
-            found.add(name)
-    state = next((plain[word] for word in _STATE if word in plain), None)
+            used_here.add(name)
+    state = next((plain[word] for word in COLUMNS["state"] if word in plain), None)
     keep = ""
     if state is not None and 1 < frame[state].n_unique() <= 12:
         common = frame[state].drop_nulls().mode().sort()[0]
         shown = f"{common:g}" if isinstance(common, int | float) else _yaml(str(common))
         keep = f"   # ? only while it works: add keep: {{{_yaml(state)}: {shown}}}, its most frequent entry"
     cut = f"segmentation: {{gap_s: 10, min_rows: 64}}{keep or '   # a pause of more than 10 s ends a session'}"
-    return [*lines, cut], found
+    return [*lines, cut], used_here
 
 
 def _device_template(file: Path) -> str:
@@ -234,7 +241,7 @@ def _device_template(file: Path) -> str:
         proposal = propose(items)
         lines = [f"machine: {_yaml(device.lower() or 'machine')}", f"device: {_yaml(device)}", "columns:"]
         for one in proposal.channels:
-            entry = f"  - {{native: {_yaml(one.item.name)}, channel: {one.name}}}"
+            entry = f"  - {{native: {_yaml(one.native)}, channel: {one.channel}}}"
             lines.append(f"{entry:<{_LAST_COLUMN}}   # {'command' if one.command else 'sensor'}: {one.reason}")
         if proposal.unused:
             lines.append(f"# not used: {', '.join(item.name for item in proposal.unused)}")

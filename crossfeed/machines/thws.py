@@ -10,6 +10,7 @@ from crossfeed.machines.clock import clock_from_text, require_clock
 from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.files import find_files
+from crossfeed.machines.log_formats import register_log_format
 from crossfeed.schema import canonical
 
 COLUMNS = (
@@ -83,3 +84,4 @@ LOG_FORMAT = LogFormat(
     downloads=(Download("data_v1_0_1.csv", "https://zenodo.org/records/15735480/files/data_v1_0_1.csv"),),
     notes="Whether speed and feeds are set-points or measured values is not documented; `crossfeed audit` tests it.",
 )
+register_log_format(LOG_FORMAT)

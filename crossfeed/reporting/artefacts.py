@@ -8,7 +8,7 @@ from typing import Any
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.json_file import read_sealed
+from crossfeed.json_file import read_json, read_sealed
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.serving.result import WhatIfResult
 from crossfeed.training.record.history import read_history
@@ -122,7 +122,7 @@ def gather(
         curve=read_sealed(curves[0]) if curves else {},
         forecasts=[WhatIfResult.from_dict(read_sealed(path), str(path)) for path in forecasts],
         decisions=[read_sealed(path) for path in decisions],
-        audits=[read_sealed(path) for path in audited],
+        audits=[(read_json if audits else read_sealed)(path) for path in audited],
         files=(*runs, *evaluations, *adaptations, *comparisons, *curves, *forecasts, *decisions, *audited),
         simulated=any(read_sealed(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
     )

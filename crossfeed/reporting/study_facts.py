@@ -12,7 +12,7 @@ from crossfeed.configuration import parse
 from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
+from crossfeed.json_file import read_json
 from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
 from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
@@ -149,7 +149,7 @@ def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:
         if entry.kind != "opening result":
             continue
         path = folder / "results" / entry.content["file"]
-        content = read_sealed(path, "Restore it from a copy; crossfeed study verify lists everything that changed.")
+        content = read_json(path, "Restore it from a copy; crossfeed study verify lists everything that changed.")
         found.append(
             OpeningFacts(
                 purpose=entry.content["purpose"],

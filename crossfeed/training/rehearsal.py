@@ -20,7 +20,7 @@ from torch import Tensor
 from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
-from crossfeed.windows.draws import Draw
+from crossfeed.windows.corrupt import Draw
 from crossfeed.windows.plan_changes import first_turned, turned
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 

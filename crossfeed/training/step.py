@@ -37,8 +37,7 @@ from crossfeed.training.update.average import WeightAverage
 from crossfeed.training.update.flat_update import FlatUpdate
 from crossfeed.training.update.optimiser import build_optimiser, trained_parameters
 from crossfeed.training.update.schedule import average_weights, learning_rates, momenta
-from crossfeed.windows.corrupt import corrupt
-from crossfeed.windows.draws import generator_draw
+from crossfeed.windows.corrupt import corrupt, generator_draw
 from crossfeed.windows.machine_changes import MachineAugmentation
 from crossfeed.windows.plan_changes import PlanAugmentation
 from crossfeed.windows.windows import WindowBatch, WindowSet

@@ -38,23 +38,23 @@ def fit_frame(
 
     `usual` has the scales of other machines by quantity and place, in the units of the schema's quantities.
     """
-    known = usual or {}
+    scales = usual or {}
     location, scale, unseen = np.zeros(len(schema.sensors)), np.ones(len(schema.sensors)), []
     for column, channel in enumerate(schema.sensors):
         present = np.isfinite(sensors[:, column])
         if present.any():
-            moved, own = (given[present] for given in _moved(schema, channel, commands))
+            moved, own_moves = (rows[present] for rows in _moved(schema, channel, commands))
             location[column], scale[column] = _measured(
-                channel, sensors[present, column], moved, own, _usual(channel, known)
+                channel, sensors[present, column], moved, own_moves, _usual(channel, scales)
             )
         else:
             unseen.append(channel.name)
     fitted_on = hashlib.sha256(np.nan_to_num(np.concatenate([sensors, commands], 1)).tobytes()).hexdigest()
-    return _frame(schema, location, scale, _command_scales(schema, commands, known), tuple(unseen), fitted_on)
+    return _frame(schema, location, scale, _command_scales(schema, commands, scales), tuple(unseen), fitted_on)
 
 
 def _measured(
-    channel: Channel, values: np.ndarray, at_work: np.ndarray, own: np.ndarray, usual: float | None
+    channel: Channel, values: np.ndarray, at_work: np.ndarray, own_moves: np.ndarray, usual: float | None
 ) -> tuple[float, float]:
     """Where a sensor is seen from and by what it is measured, from its values and from who was moved in their rows."""
     mean, spread = float(values.mean()), float(values.std())
@@ -64,7 +64,7 @@ def _measured(
         return mean, max(spread, FINEST * abs(mean))
     seen = values[at_work] if at_work.any() or usual is not None else values
     size = float(np.sqrt(np.mean(seen**2))) if len(seen) else 0.0
-    shown = bool(own.any()) or usual is None or size >= usual
+    shown = bool(own_moves.any()) or usual is None or size >= usual
     return 0.0, _scale(size, len(seen) if shown else AT_REST * len(seen), usual)
 
 
@@ -116,17 +116,17 @@ def framed(table: Table, frames: Mapping[str, Normaliser]) -> Table:
 
 def usual_scales(schema: Schema, frames: Sequence[Normaliser]) -> dict[str, float]:
     """What is usual among machines: the geometric mean of their scales, by quantity and place."""
-    found: dict[str, list[float]] = {}
+    logarithms_by_key: dict[str, list[float]] = {}
     for frame in frames:
         for channel, location, scale in zip(schema.sensors, frame.sensor_location, frame.sensor_scale, strict=True):
             if channel.name not in frame.unseen and not (channel.has_zero and location):
-                found.setdefault(_key(channel), []).append(np.log(scale * _factor(channel)))
+                logarithms_by_key.setdefault(_key(channel), []).append(np.log(scale * _factor(channel)))
         for channel, scale in zip(schema.commands, frame.command_scale, strict=True):
-            found.setdefault(channel.quantity, []).append(np.log(scale * _factor(channel)))
-    return {key: float(np.exp(np.mean(logarithms))) for key, logarithms in sorted(found.items())}
+            logarithms_by_key.setdefault(channel.quantity, []).append(np.log(scale * _factor(channel)))
+    return {key: float(np.exp(np.mean(logarithms))) for key, logarithms in sorted(logarithms_by_key.items())}
 
 
-def _command_scales(schema: Schema, commands: np.ndarray, known: Mapping[str, float]) -> np.ndarray:
+def _command_scales(schema: Schema, commands: np.ndarray, usual: Mapping[str, float]) -> np.ndarray:
     """One scale for all commands that act together, from the rows in which any of them is given."""
     scales = np.ones(len(schema.commands))
     for group in schema.command_groups:
@@ -135,7 +135,7 @@ def _command_scales(schema: Schema, commands: np.ndarray, known: Mapping[str, fl
         together = np.sqrt(np.nansum((commands[:, members] * factors) ** 2, axis=1))
         moving = together[together > 0.0]
         size = float(np.sqrt(np.mean(moving**2))) if len(moving) else 0.0
-        scales[members] = _scale(size, len(moving), known.get(quantity)) / factors
+        scales[members] = _scale(size, len(moving), usual.get(quantity)) / factors
     return scales
 
 
@@ -154,9 +154,9 @@ def _scale(size: float, rows: float, usual: float | None) -> float:
     return float(np.exp((rows * np.log(size) + WEIGHT * np.log(usual)) / (rows + WEIGHT)))
 
 
-def _usual(channel: Channel, known: Mapping[str, float]) -> float | None:
-    found = known.get(_key(channel))
-    return None if found is None else found / _factor(channel)
+def _usual(channel: Channel, scales: Mapping[str, float]) -> float | None:
+    scale = scales.get(_key(channel))
+    return None if scale is None else scale / _factor(channel)
 
 
 def _key(channel: Channel) -> str:

@@ -5,14 +5,15 @@ W windows; a window that ends at row t covers rows t-K+1..t+T of one group (K co
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import cast
 
 import numpy as np
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Group, Table
+from crossfeed.ingest.table import Group, Table, row_numbers
 
 HORIZONS = (1, 2, 4, 8, 16)
 # Rows count as neighbours while their distance in time is the table's period, give or take this share of it.
@@ -94,27 +95,43 @@ def list_windows(
 ) -> WindowList:
     """Find the windows of these groups; one that touches a NaN command or a gap in the clock is counted, not listed."""
     horizons = _checked(context, horizons, stride)
-    counts, group_W, relative_W = [], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for number, (_, table, group) in enumerate(pairs):
-        last, lost_to_commands, lost_to_gaps = _usable(table, group, context, horizons[-1], stride)
-        names = (group.machine, group.session, group.run, group.program)
-        counts.append(GroupCount(*names, len(group), len(last), lost_to_commands, lost_to_gaps))
-        group_W.append(np.full(len(last), number))
-        relative_W.append(last)
-    return WindowList(context, horizons, stride, tuple(counts), np.concatenate(group_W), np.concatenate(relative_W))
+    longest = horizons[-1]
+    rows_G = np.array([len(group) for _, _, group in pairs])
+    start_G = np.cumsum(rows_G) - rows_G
+    ends_G = np.maximum(-(-(rows_G - longest - context + 1) // stride), 0)
+    group_W = np.repeat(np.arange(len(pairs)), ends_G)
+    relative_W = context - 1 + stride * (np.arange(len(group_W)) - np.repeat(np.cumsum(ends_G) - ends_G, ends_G))
+    # How many rows before each one lack a command or follow a gap; the counts differ where one lies between.
+    no_command_N, gap_N = (np.concatenate([[0], np.cumsum(flags)]) for flags in _flags(pairs))
+    first_W = start_G[group_W] + relative_W - context + 1
+    stop_W = first_W + context + longest
+    lost_W = no_command_N[stop_W] > no_command_N[first_W]
+    over_gap_W = ~lost_W & (gap_N[stop_W] > gap_N[first_W + 1])
+    kept_W = ~lost_W & ~over_gap_W
+    per_group = (np.bincount(group_W[chosen], minlength=len(pairs)).tolist() for chosen in (kept_W, lost_W, over_gap_W))
+    counts = tuple(
+        GroupCount(group.machine, group.session, group.run, group.program, len(group), *numbers)
+        for (_, _, group), *numbers in zip(pairs, *per_group, strict=True)
+    )
+    return WindowList(context, horizons, stride, counts, group_W[kept_W], relative_W[kept_W])
 
 
-def _usable(table: Table, group: Group, context: int, longest: int, stride: int) -> tuple[np.ndarray, int, int]:
-    """Rows of the group (from 0) at which a window may end, and how many others a NaN command or a gap took away."""
-    last = np.arange(context - 1, len(group) - longest, stride)
-    commands, time = table.commands[group.start : group.stop], table.time[group.start : group.stop]
-    bad = np.concatenate([[0], np.cumsum(~np.isfinite(commands).all(axis=1))])
-    broken = np.abs(np.diff(time) - table.period) > CLOCK_TOLERANCE * table.period
-    gaps = np.concatenate([[0], np.cumsum(broken)])
-    first, stop = last - context + 1, last + longest + 1
-    no_command = bad[stop] > bad[first]
-    over_gap = (gaps[stop - 1] > gaps[first]) & ~no_command
-    return last[~no_command & ~over_gap], int(no_command.sum()), int(over_gap.sum())
+def runs_of_tables(pairs: Sequence[tuple[int, Table, Group]]) -> Iterator[tuple[Table, np.ndarray]]:
+    """The tables of these pairs in their order, each with the numbers of the rows that its groups cover."""
+    for _, run in groupby(pairs, key=lambda pair: pair[0]):
+        several = list(run)
+        yield several[0][1], row_numbers([group for _, _, group in several])
+
+
+def _flags(pairs: Sequence[tuple[int, Table, Group]]) -> tuple[np.ndarray, np.ndarray]:
+    """For all rows, group after group: whether a command is missing, and whether time jumps from the row before."""
+    missing, jumps = [], []
+    for table, rows_N in runs_of_tables(pairs):
+        missing.append(~np.isfinite(table.commands[rows_N]).all(axis=1))
+        with np.errstate(invalid="ignore"):  # a clock may hold what is no number
+            steps = np.diff(table.time[rows_N], prepend=np.nan) - table.period
+        jumps.append(np.abs(steps) > CLOCK_TOLERANCE * table.period)
+    return np.concatenate(missing), np.concatenate(jumps)
 
 
 def pair_up(
@@ -135,9 +152,11 @@ def pair_up(
     ]
     if not pairs:
         raise TableError("No group was given to make windows from.", expected="at least one group")
-    for _, table, group in pairs:
-        if group not in table.groups:
-            raise TableError(f"The table has no group '{group.key}'.", expected="groups of the table itself")
+    for table, part in zip(several, chosen, strict=True):
+        members = set(table.groups)
+        for group in part:
+            if group not in members:
+                raise TableError(f"The table has no group '{group.key}'.", expected="groups of the table itself")
     return pairs
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from torch import Tensor
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.windows.draws import Draw
+from crossfeed.windows.corrupt import Draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
 

@@ -5,6 +5,7 @@ The order of operations is a type: only `Split.train_rows` makes `TrainRows`, an
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from datetime import UTC, datetime
@@ -67,7 +68,7 @@ class Split(CheckedForm):
         if empty:
             raise ValueError(f"nothing is left for {' and '.join(empty)}")
         units = [*self.train, *self.validation, *self.test]
-        shared = sorted({unit for unit in units if units.count(unit) > 1})
+        shared = sorted(unit for unit, times in Counter(units).items() if times > 1)
         if shared:
             raise ValueError(f"listed more than once: {', '.join(shared)}")
         return self
@@ -193,9 +194,11 @@ def split_table(
     elif by == "program":
         sides = _deal(_program_rows(table, seed), (train, validation, 1 - train - validation))
     else:
-        sides = [[], [], []]
-        for machines in [table.machines()] if by == "machine" else [(name,) for name in table.machines()]:
-            units = _shuffled({unit_of(g, table, by) for g in table.groups if g.machine in machines}, seed)
+        sides, of_machine = [[], [], []], dict[str, set[str]]()
+        for group in table.groups:
+            of_machine.setdefault("all" if by == "machine" else group.machine, set()).add(unit_of(group, table, by))
+        for names in of_machine.values():
+            units = _shuffled(names, seed)
             first, second = round(train * len(units)), round(train * len(units)) + round(validation * len(units))
             for side, chosen in zip(sides, (units[:first], units[first:second], units[second:]), strict=True):
                 side.extend(chosen)

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.ingest.table import Group, Table, row_numbers
+from crossfeed.ingest.table import Group, Table, groups_by_machine, row_numbers
 from crossfeed.windows.frame import first_rows, fit_frame, framed, placeholder_frame, usual_scales
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser
@@ -96,15 +96,14 @@ def _frames(
     schema = tables[0].schema
     learned, strange = dict[str, list[Rows]](), dict[str, list[Rows]]()
     for table, split in zip(tables, splits, strict=True):
-        training = split.groups(table, "train")
-        for machine in table.machines():
-            own = [group for group in training if group.machine == machine]
-            met = [group for group in table.groups if group.machine == machine]
-            rows = row_numbers(own) if own else first_rows(met)
-            (learned if own else strange).setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
+        training = groups_by_machine(split.groups(table, "train"))
+        for machine, groups in groups_by_machine(table.groups).items():
+            rows = row_numbers(training[machine]) if machine in training else first_rows(groups)
+            side = learned if machine in training else strange
+            side.setdefault(machine, []).append((table.sensors[rows], table.commands[rows]))
     frames = {machine: fit_frame(schema, *_joined(parts), usual) for machine, parts in learned.items()}
-    known = usual or usual_scales(schema, list(frames.values()))
-    return frames | {machine: fit_frame(schema, *_joined(parts), known) for machine, parts in strange.items()}
+    scales = usual or usual_scales(schema, list(frames.values()))
+    return frames | {machine: fit_frame(schema, *_joined(parts), scales) for machine, parts in strange.items()}
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

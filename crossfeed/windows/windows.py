@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Group, Table
-from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
+from crossfeed.ingest.table import Group, Table, row_numbers
+from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up, runs_of_tables
 from crossfeed.windows.normalise import Normaliser
 
 
@@ -47,7 +47,8 @@ class WindowSet:
         self.x_NC, self.m_NC, self.a_NA = tensors["x_NC"], tensors["m_NC"], tensors["a_NA"]
         self.mean_a_WHA, self.last_W = tensors["mean_a_WHA"], tensors["last_W"]
         self.group_of_window = torch.from_numpy(listing.group_W).to(device)
-        machine_G = [self.machines.index(count.machine) for count in listing.counts]
+        number = {machine: place for place, machine in enumerate(self.machines)}
+        machine_G = [number[count.machine] for count in listing.counts]
         self.machine_W = torch.tensor(machine_G, device=device)[self.group_of_window]
         self._context_K = torch.arange(1 - self.context, 1, device=device)
         self._horizons_H = torch.tensor(self.horizons, device=device)
@@ -88,8 +89,8 @@ class WindowSet:
         listing = list_windows(pairs, context, horizons, stride)
         listing.require_any()
         shown_C = np.array([name not in hidden for name in schema.sensor_names])
-        origins = [(np.full(len(group), number), np.arange(group.start, group.stop)) for number, _, group in pairs]
-        origin_N2 = np.concatenate([np.stack(columns, axis=1) for columns in origins])
+        table_N = np.repeat([number for number, _, _ in pairs], [len(group) for _, _, group in pairs])
+        origin_N2 = np.stack([table_N, row_numbers([group for _, _, group in pairs])], axis=1)
         return cls(listing, _lay_out(pairs, listing, normaliser, shown_C), origin_N2, device)
 
     def __len__(self) -> int:
@@ -147,23 +148,29 @@ def _lay_out(
     pairs: Sequence[tuple[int, Table, Group]], listing: WindowList, normaliser: Normaliser, shown_C: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Rows in z-space, group after group, with the mean commands of every window."""
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("x_NC", "m_NC", "a_NA", "mean_a_WHA", "last_W")}
-    position = 0
-    for number, (_, table, group) in enumerate(pairs):
-        last = listing.relative_W[listing.group_W == number]
-        x = normaliser.transform_sensors(table.sensors[group.start : group.stop])
-        a = np.nan_to_num(normaliser.transform_commands(table.commands[group.start : group.stop]))
-        present = np.isfinite(x) & shown_C
-        # Differences of one group's running sum: exact means, and no other group can reach them.
-        running = np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(a, axis=0)])
-        means = [(running[last + 1 + horizon] - running[last + 1]) / horizon for horizon in listing.horizons]
-        parts["x_NC"].append(np.where(present, x, 0.0).astype(np.float32))
-        parts["m_NC"].append(present)
-        parts["a_NA"].append(a.astype(np.float32))
-        parts["mean_a_WHA"].append(np.stack(means, axis=1).astype(np.float32))
-        parts["last_W"].append(position + last)
-        position += len(group)
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    rows_G = np.array([len(group) for _, _, group in pairs])
+    start_G = np.cumsum(rows_G) - rows_G
+    last_W = start_G[listing.group_W] + listing.relative_W
+    rows, channels, commands = int(rows_G.sum()), len(normaliser.sensor_names), len(normaliser.command_names)
+    x_NC, m_NC = np.empty((rows, channels), np.float32), np.empty((rows, channels), bool)
+    a_NA, running_NA = np.empty((rows, commands), np.float32), np.empty((rows, commands))
+    begin = 0
+    for table, rows_T in runs_of_tables(pairs):
+        part = slice(begin, begin + len(rows_T))
+        x = normaliser.transform_sensors(table.sensors[rows_T])
+        m_NC[part] = np.isfinite(x) & shown_C
+        x_NC[part] = np.where(m_NC[part], x, 0.0)
+        running_NA[part] = np.nan_to_num(normaliser.transform_commands(table.commands[rows_T]))
+        begin += len(rows_T)
+    a_NA[:] = running_NA
+    # Running sums begin anew in each group, so that no other group can reach the means of its windows.
+    for start, stop in zip(start_G.tolist(), (start_G + rows_G).tolist(), strict=True):
+        np.cumsum(running_NA[start:stop], axis=0, out=running_NA[start:stop])
+    past_WA = running_NA[last_W]
+    mean_a_WHA = np.empty((len(last_W), len(listing.horizons), commands), np.float32)
+    for place, horizon in enumerate(listing.horizons):
+        mean_a_WHA[:, place] = (running_NA[last_W + horizon] - past_WA) / horizon
+    return {"x_NC": x_NC, "m_NC": m_NC, "a_NA": a_NA, "mean_a_WHA": mean_a_WHA, "last_W": last_W}
 
 
 def _gather(rows: Tensor, index: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from crossfeed.audits.twins import check_twins
+from crossfeed.audits.split import check_twins
 from tests.audits.conftest import case_of
 from tests.windows.tables import random_table
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crossfeed.audits.factors import factors, nearest
-from crossfeed.audits.physics import electric_balance
+from crossfeed.audits.physics import electric_balance, factors, nearest
 from crossfeed.audits.run import audit
 from crossfeed.audits.subject import Signal
 from crossfeed.audits.units import check_units

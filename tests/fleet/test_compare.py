@@ -18,7 +18,7 @@ from crossfeed.fleet.generate import draw_table
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.fleet.shards import CLAIM, FleetPlan, shard_paths
 from crossfeed.ingest.table import Group, Table
-from crossfeed.json_file import write_json
+from crossfeed.json_file import write_sealed
 
 pytest.importorskip("lightgbm", reason="comparing needs the extra `trees`")
 
@@ -29,7 +29,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fleet")
     shard = next(shard for shard in range(100) if period_of(2, shard * NEIGHBOURS) == 1.0)
     numbers = range(shard * NEIGHBOURS, shard * NEIGHBOURS + 6)
-    write_json(folder / CLAIM, FleetPlan(6, 8, 2).identity())
+    write_sealed(folder / CLAIM, FleetPlan(6, 8, 2).identity())
     (table,) = draw_table(2, numbers, 8)
     table.write(folder / "shard_00000.parquet")
     return folder

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.ingest.arrow_columns import column
+from crossfeed.ingest.parquet import column
 
 
 @given(

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.divide import choose_runs, divide
+from crossfeed.ingest.align import choose_runs, divide
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import canonical
 

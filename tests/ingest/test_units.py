@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import SchemaError
-from crossfeed.ingest.units import to_schema_units
+from crossfeed.ingest.segment import to_schema_units
 from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Channel, Schema, conversion
 

@@ -16,6 +16,7 @@ from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.learning_curve.curve import learning_curve
 from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetContender
 from crossfeed.learning_curve.result import LearningCurve
@@ -76,7 +77,7 @@ def test_what_was_learned_from_more_minutes_is_better_where_the_machine_is_linea
 
 def test_files_hold_what_was_found_and_can_be_read_back(drawn: tuple[LearningCurve, Path]) -> None:
     curve, out = drawn
-    saved = LearningCurve.from_dict(json.loads((out / "curve.json").read_text(encoding="utf-8")))
+    saved = LearningCurve.from_dict(read_sealed(out / "curve.json"))
     assert saved == curve
     with (out / "curve.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crossfeed.live.mapping import LiveMapping
-from crossfeed.live.mapping_proposal import MappingProposal
+from crossfeed.errors import SchemaError
+from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.source import CONNECTED, LINE, OVERRIDES
 from crossfeed.machines.declaration import PROGRAM
 from crossfeed.schema import canonical
@@ -71,3 +71,38 @@ def test_a_schema_in_a_file_of_its_own_lies_beside_the_mapping(tmp_path: Path) -
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(own.model_dump(mode="json")), encoding="utf-8")
     assert read(tmp_path, f"{TEXT}schema: own.yaml\n").schema_.name == "own"
     assert read(tmp_path).schema_ == canonical()
+
+
+def test_nodes_of_a_server_become_channels_with_states_units_and_reasons() -> None:
+    def node(path: str, unit: str | None = None, numeric: bool = True) -> SourceNode:
+        return SourceNode(f"id:{path}", tuple(path.split("/")), unit, numeric)
+
+    nodes = [
+        node("Axes/X1/ActCurrent", "A"), node("Spindles/S1/CmdSpeed"), node("Spindles/S1/ActSpeed"),
+        node("Spindles/S1/ActPower", "W"), node("Spindles/S1/ActTorque", "furlong"), node("Hydraulics/Power", "kW"),
+        node("Spindles/Spindle/CmdOverride"), node("Channel/ActProgramName", numeric=False), node("Folder/Name"),
+        node("Spindles/S1/Label_Power", numeric=False), node("Channel/FeedOverride"), node("Rapid/FeedOverride"),
+    ]  # fmt: skip
+    proposal = propose_mapping("mill", nodes)
+    channels = {c.channel: (c.native, c.unit) for c in proposal.mapping.columns if c.native}
+    assert channels == {
+        "spindle_power": ("id:Spindles/S1/ActPower", "W"),
+        "spindle_torque": ("id:Spindles/S1/ActTorque", "N m"),
+        "x_current": ("id:Axes/X1/ActCurrent", "A"),
+        "spindle_speed": ("id:Spindles/S1/CmdSpeed", "rpm"),
+    }
+    assert proposal.remarks["spindle_power"] == "Spindles/S1/ActPower: the source states the unit"
+    assert proposal.remarks["spindle_torque"] == "Spindles/S1/ActTorque: no unit is stated, check it"
+    assert [c.channel for c in proposal.mapping.columns if c.constant == 0.0] == ["feed_x", "feed_y", "feed_z"]
+    assert {name: value for name, value in proposal.mapping.states.model_dump().items() if value} == {
+        "program": "id:Channel/ActProgramName",
+        "feed_override": "id:Channel/FeedOverride",
+        "spindle_override": "id:Spindles/Spindle/CmdOverride",
+    }
+    assert proposal.unused == [
+        "Spindles/S1/ActSpeed", "Hydraulics/Power", "Folder/Name", "Spindles/S1/Label_Power", "Rapid/FeedOverride",
+    ]  # fmt: skip
+    with pytest.raises(
+        SchemaError, match="None of the variables of the source is a canonical sensor: Hydraulics/Power"
+    ):
+        propose_mapping("mill", nodes[5:7])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossfeed.machines.column_names import read_name
+from crossfeed.machines.proposal import read_name
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import NativeColumn
-from crossfeed.machines.delimited import _read_quickly, read_log, read_whole
+from crossfeed.machines.delimited import _read_quickly, parse_numbers, read_log, read_whole
 from crossfeed.machines.dialect import sniff
-from crossfeed.machines.numbers import parse_numbers
 
 COLUMNS = (NativeColumn("Value A", "a", "A"), NativeColumn("b", "b", "A"))
 

@@ -11,7 +11,7 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.machines.declaration import Download
 from crossfeed.machines.download import RECORD, fetch
-from crossfeed.machines.log_formats import NAMES, log_format_named
+from crossfeed.machines.log_formats import log_format_named, log_formats
 
 CONTENT = bytes(range(256)) * 4096
 
@@ -162,9 +162,9 @@ def test_a_kind_without_files_says_where_to_get_them(tmp_path) -> None:
 
 
 def test_every_kind_states_its_licence_and_citation() -> None:
-    for name in NAMES:
-        kind = log_format_named(name)
+    kinds = log_formats()
+    for kind in kinds.values():
         assert kind.licence
         assert kind.citation
         assert kind.homepage.startswith("https://")
-    assert [name for name in NAMES if log_format_named(name).non_commercial] == ["joanneum"]
+    assert [name for name, kind in kinds.items() if kind.non_commercial] == ["joanneum"]

@@ -6,7 +6,7 @@ import pytest
 
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.log_clock import find_clock
+from crossfeed.machines.clock import find_clock
 
 
 def test_time_stamps_in_text_and_in_parquet(described, log) -> None:

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from crossfeed.machines.log_columns import FoundColumn, find_columns, other_channels
+from crossfeed.machines.proposal import ProposedChannel, find_columns, other_channels, signals_of_columns
 
 WAVE = np.linspace(-1.0, 1.0, 201)  # the 99 % quantile of its height is 0.99
 
 
-def column(name: str, reach: float) -> FoundColumn:
+def column(name: str, reach: float) -> ProposedChannel:
     """The one column of a log whose values reach so far, but for two in 201."""
     values = reach / 0.99 * WAVE
-    (found,) = find_columns({name: values})
+    (found,) = find_columns(signals_of_columns({name: values}))
     return found
 
 
@@ -45,13 +45,13 @@ def test_a_unit_that_nobody_states_is_told_by_how_far_values_reach(
 def test_a_single_spike_does_not_make_watts_of_kilowatts() -> None:
     values = np.full(1000, 12.0)
     values[500] = 1e5
-    assert find_columns({"Leistung Spindel": values})[0].unit == "kW"
+    assert find_columns(signals_of_columns({"Leistung Spindel": values}))[0].unit == "kW"
 
 
 def link(level: float, swing: float) -> bool:
     """Whether a column at this level, whose nine tenths lie a part of it above its one tenth, stands like a DC link."""
     stands = level * (1.0 + swing * 0.625 * WAVE)
-    found = find_columns({"S1_DCBusVoltage": 5.0 * WAVE, "S1_Reserve": stands})
+    found = find_columns(signals_of_columns({"S1_DCBusVoltage": 5.0 * WAVE, "S1_Reserve": stands}))
     (column,) = [each for each in found if each.channel == "spindle_dc_voltage"]
     assert not column.sure
     assert ("unlike a DC link" in column.reason) == (column.native == "S1_DCBusVoltage")
@@ -83,8 +83,8 @@ def mill(rows: int = 200, factor: float = 1.0, noise: float = 0.0, cutting: int 
     }
 
 
-def found_in(values: dict[str, np.ndarray]) -> dict[str, FoundColumn]:
-    return {column.channel: column for column in find_columns(values)}
+def found_in(values: dict[str, np.ndarray]) -> dict[str, ProposedChannel]:
+    return {column.channel: column for column in find_columns(signals_of_columns(values))}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,12 @@ def test_fewer_than_fifty_rows_follow_nothing() -> None:
 
 
 def test_a_column_that_is_zero_throughout_was_not_measured() -> None:
-    assert find_columns({"Drehmoment X-Achse [Nm]": np.zeros(9), "Drehmoment Y-Achse [Nm]": np.full(9, np.nan)}) == []
+    assert (
+        find_columns(
+            signals_of_columns({"Drehmoment X-Achse [Nm]": np.zeros(9), "Drehmoment Y-Achse [Nm]": np.full(9, np.nan)})
+        )
+        == []
+    )
 
 
 def test_measured_values_are_sensors_and_set_points_are_commands() -> None:
@@ -145,7 +150,9 @@ def test_measured_values_are_sensors_and_set_points_are_commands() -> None:
 
 
 def test_further_channels_are_named_after_their_drive_and_quantity() -> None:
-    others = other_channels({"SP LOAD": WAVE, "Xload": WAVE, "DES_POS|1": WAVE, "Strom X [A]": WAVE}, ["Strom X [A]"])
+    others = other_channels(
+        signals_of_columns({"SP LOAD": WAVE, "Xload": WAVE, "DES_POS|1": WAVE, "Strom X [A]": WAVE}), ["Strom X [A]"]
+    )
     assert [(each.channel, each.quantity) for each in others] == [("spindle_load", "load"), ("x_load", "load")]
 
 
@@ -163,4 +170,6 @@ def test_further_channels_are_named_after_their_drive_and_quantity() -> None:
     ],
 )
 def test_a_sensor_belongs_to_the_drive_that_its_name_says(name: str, channel: str | None) -> None:
-    assert [found.channel for found in find_columns({name: 50.0 * WAVE})] == ([channel] if channel else [])
+    assert [found.channel for found in find_columns(signals_of_columns({name: 50.0 * WAVE}))] == (
+        [channel] if channel else []
+    )

@@ -10,8 +10,7 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines.mtconnect import COLUMNS, LOG_FORMAT
-from crossfeed.machines.mtconnect_devices import read_devices
-from crossfeed.machines.mtconnect_events import read_lines
+from crossfeed.machines.mtconnect_devices import read_devices, read_lines
 
 UNITS = {"%": "PERCENT", "degC": "CELSIUS", "rpm": "REVOLUTION/MINUTE", "mm/s": "MILLIMETER/SECOND"}
 MODEL = """<?xml version='1.0'?>

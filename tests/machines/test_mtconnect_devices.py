@@ -100,8 +100,8 @@ def test_a_lathe_without_a_y_axis_simply_has_no_y(folder: Path) -> None:
 
 def test_commanded_values_come_before_actual_ones_and_reasons_are_given() -> None:
     proposal = propose({item.name: item for item in _items(LATHE)["Lathe7"].values()})
-    by_name = {one.name: one for one in proposal.channels}
-    assert by_name["spindle_speed"].item.name == "nSet"
+    by_name = {one.channel: one for one in proposal.channels}
+    assert by_name["spindle_speed"].native == "nSet"
     assert by_name["spindle_speed"].reason == "commanded speed of Rotary S1"
     assert by_name["feed_x"].reason == "actual feed of Linear X, stands in for the command"
     assert (proposal.execution, proposal.program) == ("state", "part")
@@ -130,7 +130,7 @@ def test_two_spindles_whose_components_share_a_name_kept_actual_speeds_as_comman
         file = Path(name) / "Devices.xml"
         file.write_text(told)
         proposal = propose(read_devices(file)["Lathe7"])
-    spindles = {one.item.name: (one.name, one.command) for one in proposal.channels if one.item.name.startswith("S")}
+    spindles = {one.native: (one.channel, one.command) for one in proposal.channels if one.native.startswith("S")}
     assert spindles == {
         "S1cmd": ("spindle_speed", True), "S1speed": ("spindle_actual_speed", False),
         "S2cmd": ("spindle_2_speed", True), "S2speed": ("spindle_2_actual_speed", False),
@@ -319,7 +319,7 @@ def test_the_other_machines_of_the_nist_test_bed_can_be_read(nist_folder: Path, 
     for name in ("GFAgie01", "Hurco01"):
         with pytest.raises(LogError, match="has no sensor"):
             propose(devices[name]).schema(name)
-    start = {one.item.name: 10 for one in propose(devices["Mazak03"]).channels} | {
+    start = {one.native: 10 for one in propose(devices["Mazak03"]).channels} | {
         "execution": "ACTIVE",
         "program": "9",
     }

@@ -57,6 +57,13 @@ def test_physics_finds_power_and_current_whose_names_say_nothing(mill: pl.DataFr
     assert (len(table), table.commands[0, 0] == mill["n_soll_Spindel"][0]) == (21, True)
 
 
+def test_a_log_of_a_known_kind_is_said_to_need_no_mapping(tmp_path: Path) -> None:
+    names = [column.native for column in log_format_named("michigan").columns if column.constant is None]
+    pl.DataFrame({name: np.linspace(1.0, 2.0, 9) for name in names}).write_csv(tmp_path / "experiment_01.csv")
+    text = template_from(tmp_path / "experiment_01.csv")
+    assert text.startswith("# Of the kind michigan, which needs no mapping: crossfeed ingest michigan LOGS")
+
+
 def test_a_feed_along_the_path_was_left_out_and_every_axis_said_to_stand(mill: pl.DataFrame, tmp_path: Path) -> None:
     feed = pl.Series("FeedRate", np.repeat([0.0, 500.0, 1200.0, 800.0], 50))
     measured = (feed + 1.0).alias("FeedRateActual")

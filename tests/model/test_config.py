@@ -19,8 +19,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
-from crossfeed.windows.corrupt import corrupt
-from crossfeed.windows.draws import generator_draw
+from crossfeed.windows.corrupt import corrupt, generator_draw
 from crossfeed.windows.machine_changes import MachineAugmentation
 from crossfeed.windows.plan_changes import PlanAugmentation
 from tests.model import toy

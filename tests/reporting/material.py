@@ -1,6 +1,5 @@
 """Recorded results of every kind, small and quick to make, in the shape in which the other rooms write them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
+from crossfeed.json_file import write_json, write_sealed
 from crossfeed.learning_curve.crossings import Crossing
 from crossfeed.learning_curve.result import CurvePoint, LearningCurve
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
@@ -233,5 +233,5 @@ def audit(violations: int = 1) -> dict[str, Any]:
 
 def write(path: Path, content: Mapping[str, Any] | Sequence[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    write_sealed(path, content) if isinstance(content, Mapping) else write_json(path, content)
     return path

@@ -229,15 +229,14 @@ def test_page_files_hold_no_address_of_another_host(make_service: Callable[..., 
 
 
 def test_a_recorded_study_or_run_is_shown_with_its_progress(tmp_path: Any) -> None:
-    import json
-
+    from crossfeed.json_file import write_sealed
     from crossfeed.studio.model_facts import runs_content
 
     (tmp_path / "rivals" / "runs").mkdir(parents=True)
-    (tmp_path / "rivals" / "comparison.json").write_text('{"size": "tiny"}')
+    write_sealed(tmp_path / "rivals" / "comparison.json", {"size": "tiny"})
     scores = {"target": {"rmse": 0.5, "crps": 0.2, "coverage90": 0.9, "other": 1}}
     result = {"model": "gru", "seed": 0, "status": "finished", "scores": scores}
-    (tmp_path / "rivals" / "runs" / "gru-seed0.json").write_text(json.dumps(result))
+    write_sealed(tmp_path / "rivals" / "runs" / "gru-seed0.json", result)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "study.db").write_bytes(b"not a database")
     (tmp_path / "run").mkdir()

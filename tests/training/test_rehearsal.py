@@ -13,7 +13,7 @@ from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training import rehearsal
 from crossfeed.training.rehearsal import Rehearsal
-from crossfeed.windows.draws import generator_draw
+from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.windows import WindowSet
 from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from crossfeed.schema import Schema
-from crossfeed.windows.draws import generator_draw
+from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.plan_changes import CUTTING, PlanAugmentation, PlanChanges
 from crossfeed.windows.windows import WindowBatch, WindowSet

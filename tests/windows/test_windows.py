@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Table
+from crossfeed.ingest.table import Group, Table
 from crossfeed.windows.listing import GroupCount
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
@@ -50,6 +50,65 @@ def test_windows_are_those_of_a_naive_enumeration(lengths: list[int], shape: tup
     windows = WindowSet.build(table, None, _normaliser(table), context, horizons, stride)
     assert windows.origin_N2[windows.last_W.numpy(), 1].tolist() == expected
     assert sum(count.windows for count in windows.counts) == len(windows) == len(expected)
+
+
+def _naive_layout(
+    pairs: list[tuple[Table, Group]], normaliser: Normaliser, context: int, horizons: list[int], stride: int
+) -> dict[str, list[np.ndarray]]:
+    """What a set of windows holds, group by group and window by window, in the arithmetic that it promises."""
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in ("x", "m", "a", "mean", "last", "lost")}
+    begin = 0
+    for table, group in pairs:
+        rows, lost = slice(group.start, group.stop), [0, 0]
+        x, time = normaliser.transform_sensors(table.sensors[rows]), table.time[rows]
+        a = normaliser.transform_commands(table.commands[rows])
+        running = np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(np.nan_to_num(a), axis=0)])
+        for last in range(context - 1, len(group) - horizons[-1], stride):
+            covered = slice(last - context + 1, last + horizons[-1] + 1)
+            if not np.isfinite(a[covered]).all():
+                lost[0] += 1
+            elif (np.abs(np.diff(time[covered]) - table.period) > 0.1 * table.period).any():
+                lost[1] += 1
+            else:
+                means = [(running[last + 1 + horizon] - running[last + 1]) / horizon for horizon in horizons]
+                parts["mean"].append(np.stack(means).astype(np.float32))
+                parts["last"].append(np.array(begin + last))
+        parts["x"].append(np.nan_to_num(x).astype(np.float32))
+        parts["m"].append(np.isfinite(x))
+        parts["a"].append(np.nan_to_num(a).astype(np.float32))
+        parts["lost"].append(np.array(lost))
+        begin += len(group)
+    return parts
+
+
+@given(st.integers(0, 1000), shapes, st.lists(st.integers(1, 30), min_size=6, max_size=9))
+@settings(max_examples=25, deadline=None)
+def test_columns_over_all_groups_give_what_a_loop_over_groups_gives_bit_for_bit(
+    seed: int, shape: tuple[int, list[int], int], lengths: list[int]
+) -> None:
+    context, horizons, stride = shape
+    rng = np.random.default_rng(seed)
+    tables = [random_table(lengths, seed, absent=0.2), random_table(lengths[::-1], seed + 1, machine="lathe")]
+    for table in tables:
+        table.commands[rng.random(len(table)) < 0.03] = np.nan
+        table.time[:] += np.cumsum(rng.random(len(table)) < 0.03) * 3.0
+    normaliser = _normaliser(random_table([40] * 6, seed))
+    groups = [list(rng.permutation(np.array(table.groups, dtype=object))) for table in tables]
+    pairs = [(table, group) for table, chosen in zip(tables, groups, strict=True) for group in chosen]
+    expected = _naive_layout(pairs, normaliser, context, horizons, stride)
+    if not expected["last"]:
+        with pytest.raises(TableError, match="No window fits"):
+            WindowSet.build(tables, groups, normaliser, context, horizons, stride)
+        return
+    windows = WindowSet.build(tables, groups, normaliser, context, horizons, stride)
+    for values, name in ((windows.x_NC, "x"), (windows.m_NC, "m"), (windows.a_NA, "a")):
+        np.testing.assert_array_equal(values.numpy(), np.concatenate(expected[name]))
+    np.testing.assert_array_equal(windows.mean_a_WHA.numpy(), np.stack(expected["mean"]))
+    assert windows.last_W.tolist() == [int(last) for last in expected["last"]]
+    lost = [[count.lost_to_commands, count.lost_to_gaps] for count in windows.counts]
+    assert lost == np.stack(expected["lost"]).tolist()
+    rows = [(number, row) for number, part in enumerate(groups) for g in part for row in range(g.start, g.stop)]
+    assert [tuple(origin) for origin in windows.origin_N2.tolist()] == rows
 
 
 @given(st.integers(0, 1000), shapes)

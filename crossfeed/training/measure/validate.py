@@ -21,8 +21,7 @@ from crossfeed.training.measure.loss_pass import LossPass
 from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
 from crossfeed.training.measure.reading import WindowReader
 from crossfeed.training.run_config import RunConfig
-from crossfeed.windows.corrupt import MaskConfig, validation_masks
-from crossfeed.windows.draws import window_draw
+from crossfeed.windows.corrupt import MaskConfig, validation_masks, window_draw
 from crossfeed.windows.machine_changes import MachineAugmentation, MachineChanges
 from crossfeed.windows.windows import WindowBatch, WindowSet
 

@@ -4,7 +4,6 @@ The weights of the best epoch lie in a file of their own that is written before 
 are removed after it: at every moment the newest complete state on disk finds all it refers to.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError
+from crossfeed.json_file import CHECKSUM, checksum, verify
 from crossfeed.model.model_file import tensors_digest
 from crossfeed.training.selection import Best
 from crossfeed.training.update.adamw import AdamW
@@ -95,7 +95,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str,
     The bytes go through Python so that a full disk is recognised.
     """
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    content = save(stored, {**metadata, "sha256": _content_hash(stored, metadata)})
+    content = save(stored, {**metadata, CHECKSUM: _checksum(stored, metadata)})
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
 
@@ -107,14 +107,12 @@ def read_tensors(path: Path, device: torch.device) -> tuple[dict[str, Tensor], d
             tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The file {path} cannot be read: {error}.", remedy=_REMEDY) from error
-    if metadata.pop("sha256", None) != _content_hash(tensors, metadata):
-        raise CheckpointError(f"The file {path} was changed after it was written.", remedy=_REMEDY)
+    verify(path, metadata.pop(CHECKSUM, None), _checksum(tensors, metadata), _REMEDY, CheckpointError)
     return {name: tensor.to(device) for name, tensor in tensors.items()}, metadata
 
 
-def _content_hash(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    content = json.dumps(dict(metadata), sort_keys=True) + tensors_digest(tensors)
-    return hashlib.sha256(content.encode()).hexdigest()
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    return checksum(dict(sorted(metadata.items())), [tensors_digest(tensors).encode()])
 
 
 def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:

@@ -1,17 +1,15 @@
 """One row per epoch: losses, score, health and seconds, in `history.parquet` and, on request, in TensorBoard."""
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.arrow_columns import column
+from crossfeed.ingest.parquet import column
+from crossfeed.json_file import CHECKSUM, checksum, plain, verify
 
 Row = Mapping[str, Any]
-_HASH = b"crossfeed sha256"
 
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:
@@ -21,7 +19,7 @@ def write_history(path: Path, rows: Sequence[Row]) -> None:
 
     columns = list(dict.fromkeys(name for row in rows for name in row))
     table = pyarrow.table({name: column([row.get(name) for row in rows]) for name in columns})
-    table = table.replace_schema_metadata({_HASH: _digest(table.to_pylist())})
+    table = table.replace_schema_metadata({CHECKSUM: checksum(plain(table.to_pylist()))})
     with atomic_file(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)
 
@@ -36,14 +34,9 @@ def read_history(path: Path) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = table.to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}.", remedy="Train the run again.") from error
-    recorded = (table.schema.metadata or {}).get(_HASH)
-    if recorded is not None and recorded != _digest(rows):
-        raise StorageError(f"{path} was changed after it was written.", remedy="Train the run again.")
+    stated = (table.schema.metadata or {}).get(CHECKSUM.encode())
+    verify(path, stated.decode() if stated else None, checksum(plain(rows)), "Train the run again.")
     return rows
-
-
-def _digest(rows: Sequence[Row]) -> bytes:
-    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest().encode()
 
 
 def tensorboard_writer() -> Callable[[Path], Callable[[Row], None]]:
