@@ -47,11 +47,7 @@ _OURS: dict[str, Any] = {
 }  # fmt: skip
 # The second version that the paper announces: its search again with normalised windows whose variance is predicted in
 # the global space, and with a gate that no scale moves.
-_SECOND_VERSION = {
-    "model.instance_norm.kind": "split",
-    "training.health.spread": "relative",
-    "training.health.varying_floor": 0.10,
-}
+_SECOND_VERSION = {"model.instance_norm.kind": "split", "training.health.spread": "relative"}
 
 PROTOCOLS: dict[str, Rules] = {
     "paper": Rules(**_PAPER, score="paper"),
