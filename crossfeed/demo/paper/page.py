@@ -25,13 +25,7 @@ from crossfeed.training.loop import spoken
 REPORT, NUMBERS = "report.html", "numbers.json"
 # How a verdict is called: for simulated logs nothing is ever said to be the paper's.
 REAL = {"inside": "reproduced", "equal": "the same", "outside": "outside the spread", "other": "another", "": ""}
-PLAYED = {
-    "inside": "inside the spread",
-    "equal": "the same",
-    "outside": "outside the spread",
-    "other": "another",
-    "": "",
-}
+PLAYED = REAL | {"inside": "inside the spread"}
 _SEARCH = (
     "seeds", "clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl", "command_ratio", "rank",
     "discovery_rank", "discovery_score", "confirm_rank",
@@ -138,7 +132,8 @@ def _figure(lines: Sequence[Line]) -> Figure:
 
     panel = Dots(
         "Clean RMSE on source validation", "RMSE (z-units)", tuple(line.label for line in clean),
-        (("published", 0, dots([line.published for line in clean])), ("made here", 1, dots([line.made for line in clean]))),
+        (("published", 0, dots([line.published for line in clean])),
+         ("made here", 1, dots([line.made for line in clean]))),
     )  # fmt: skip
     legend = (("published", 0, "points"), ("made here", 1, "points"))
     return Figure("paper-search", "Mean and standard deviation over valid seeds.", (panel,), legend)
@@ -222,7 +217,8 @@ def _times(folder: Path, chapters: Sequence[tuple[str, str]]) -> Section:
     if not rows:
         return Section("times", "", "")
     heads = columns(
-        ("chapter", "chapter", "text"), ("seconds", "seconds"), ("share", "of all", "share"), ("said", "result", "text"),
+        ("chapter", "chapter", "text"), ("seconds", "seconds"), ("share", "of all", "share"),
+        ("said", "result", "text"),
     )  # fmt: skip
     longest = max(notes, key=lambda title: notes[title].seconds)
     told = f"All chapters took {spoken(total)}; most of it went into: {longest}."

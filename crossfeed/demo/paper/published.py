@@ -72,7 +72,7 @@ class Line:
 
     @property
     def verdict(self) -> Verdict:
-        """Inside or outside the published spread; of counts and words equal or not; empty where no spread is printed."""
+        """Inside or outside the published spread; counts and words equal or not; empty where no spread is printed."""
         known, made = self.published, self.made
         if made is None or made.value is None:
             return ""

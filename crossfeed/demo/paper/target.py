@@ -1,4 +1,4 @@
-"""The second half: the one opening, the declared ablation and its opening, what the released target shows, baselines."""
+"""The second half: the one opening, the declared ablation and its opening, the released target, baselines."""
 
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.compare import compare
