@@ -31,7 +31,7 @@ def init(
     folder: Folder,
     source: SourceTables,
     target: Annotated[list[Path] | None, typer.Option(help="Target table (repeatable): moves into the vault.")] = None,
-    protocol: Annotated[str, typer.Option(help="crossfeed, mended or paper.")] = "crossfeed",
+    protocol: Annotated[str, typer.Option(help="crossfeed, mended, paper or paper-v2.")] = "crossfeed",
     size: StudySize = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every candidate.")] = None,
     minimum_seeds: Annotated[int, typer.Option(min=1, help="Valid seeds the locked candidate must have.")] = 5,
@@ -96,6 +96,9 @@ def search(
 def confirm(
     folder: Folder,
     most_seeds: Annotated[int, typer.Option(min=2, help="Stop adding seeds here, stable or not.")] = 12,
+    pass_over: Annotated[
+        str | None, typer.Option(help="Take this leader out of the contest: no seed can make it lockable.")
+    ] = None,
     engine: Engine = "local",
     jobs: Jobs = 1,
     address: Address = None,
@@ -110,7 +113,7 @@ def confirm(
     from crossfeed.study.engines import make_engine
 
     study = _opened(folder)
-    found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds)
+    found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds, pass_over)
     show_ranking(study)
     for seeds, name in found.leaders.items():
         typer.echo(f"{plural(seeds, 'seed')}: {name}")

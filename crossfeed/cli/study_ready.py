@@ -14,7 +14,7 @@ def ready(
     source: SourceTables,
     target: Annotated[list[Path] | None, typer.Option(help="Target table: sealed, only its schema is used.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of every arm; more seeds later extend the study.")] = 5,
-    protocol: Annotated[str, typer.Option(help="paper or crossfeed.")] = "crossfeed",
+    protocol: Annotated[str, typer.Option(help="crossfeed, mended, paper or paper-v2.")] = "crossfeed",
     size: StudySize = "base",
     settings: Annotated[list[str] | None, typer.Option("--set", help="name=value for every arm.")] = None,
     shared: SharedSensors = None,

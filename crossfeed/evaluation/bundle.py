@@ -2,8 +2,11 @@
 
 There are six; a network without latents has no self-supervised one.
 
-Everything is measured in one space and under one fixed suite, so that bundles of different candidates can be compared;
-the anchor (errors of trivial predictors) proves that they were.
+Everything is measured in one space, and under our protocols under one fixed suite too, so that bundles of different
+candidates can be compared; the anchor (errors of trivial predictors) proves that they were. The paper's protocols
+measure three components as its authors did: errors under schema-drop count on every channel, hidden ones included, the
+masks of the masked component are the candidate's own, and so are the weights of the self-supervised loss, which is
+taken on unmasked windows.
 """
 
 import math
@@ -18,7 +21,7 @@ from torch import Tensor
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.calibration import calibration, calibration_penalty
 from crossfeed.evaluation.command_use import under_false_plans
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.opened_model import WorldModelForecaster
@@ -29,7 +32,7 @@ from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.measure import PROTOCOL_SEED
-from crossfeed.training.measure.validate import Validator
+from crossfeed.training.measure.validate import UNMASKED, Validator
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import MaskConfig, level_shift, validation_masks
 from crossfeed.windows.windows import WindowBatch
@@ -45,6 +48,7 @@ def measure_bundle(
     summary: dict[str, Any],
     shared: Sequence[str],
     path: Path | str,
+    as_in_paper: bool = False,
 ) -> dict[str, Any]:
     """Measure a finished run and write its bundle; `shared` are the sensors the target machine has."""
     hidden = _hidden(model, shared)
@@ -57,8 +61,13 @@ def measure_bundle(
     every = torch.arange(len(data.windows))
     plans = under_false_plans(forecaster, data, every, ["shuffled"], PROTOCOL_SEED)
     clean, shuffled = plans["true"], plans["shuffled"]
-    schema_drop = evaluate(forecaster, reduced, title="Bundle: schema-drop")
-    masked = evaluate(forecaster, data, change=_suite_mask, title="Bundle: masked")
+    kept = evaluate(forecaster, reduced, title="Bundle: schema-drop")
+    every_channel = evaluate(
+        forecaster, data, change=_without(model, hidden), title="Bundle: schema-drop, all channels"
+    )
+    schema_drop = every_channel if as_in_paper else kept
+    masks = config.masks if as_in_paper else SUITE
+    masked = evaluate(forecaster, data, change=_masked(masks), title="Bundle: masked")
     shifted = evaluate(
         forecaster, data, world=lambda batch, _: level_shift(batch, PROTOCOL_SEED), title="Bundle: level shift"
     )
@@ -73,7 +82,7 @@ def measure_bundle(
             "masked": _rmse(masked),
             "long_horizon": max(_number(row["rmse"]) for row in clean.by("horizon").values()),
             "calibration": calibration_penalty(clean),
-            **({"ssl": ssl["paper"]} if ssl else {}),
+            **({"ssl": ssl["as_trained" if as_in_paper else "suite"]} if ssl else {}),
         },
         "ssl_scale_free": ssl.get("scale_free"),
         "ssl_as_trained": ssl.get("as_trained"),
@@ -90,7 +99,8 @@ def measure_bundle(
             "clean_by_horizon": clean.by("horizon"),
             "clean_by_channel": clean.by("channel"),
             "clean_on_shared_sensors": clean.metrics(channel=list(shared)),
-            "schema_drop": schema_drop.metrics(),
+            "schema_drop": kept.metrics(),
+            "schema_drop_on_every_channel": every_channel.metrics(),
             "masked": masked.metrics(),
             "level_shift": shifted.metrics(),
             "calibration": calibration(clean),
@@ -139,28 +149,45 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
 def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
     """Held-out self-supervised loss as the paper sums it, and the scale-free latent error, of the pretrained body.
 
-    Both under the suite's masks and the default objective, whatever the candidate trained with: its own masks and
-    weights move the loss of the very same weights. That loss, which the paper scored, is kept beside them. A run
-    without pretraining is measured as it is after fine-tuning.
+    `suite` and `scale_free` under the suite's masks and the default objective, whatever the candidate trained with: its
+    own weights move the loss of the very same body. `as_trained` is the loss that the authors score: with the
+    candidate's weights, on unmasked windows. A run without pretraining is measured as it is after fine-tuning.
     """
     judged = WorldModel.load(pretrained, device=validator.device) if pretrained.exists() else model
     own = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
 
     def score(selection: str, masks: MaskConfig, objectives: ObjectiveConfig) -> float:
         training = config.training.model_copy(update={"selection": selection})
-        chosen = config.model_copy(update={"training": training, "masks": masks, "objectives": objectives})
-        return Validator(judged, validator.train, validator.validation, chosen, "float32").losses("pretrain")[1]
+        chosen = config.model_copy(update={"training": training, "objectives": objectives})
+        parts = (judged, validator.train, validator.validation, chosen, "float32")
+        return Validator(*parts, masks=masks).losses("pretrain")[1]
 
     return {
-        "paper": score("paper", SUITE, ObjectiveConfig()),
+        "suite": score("paper", SUITE, ObjectiveConfig()),
         "scale_free": score("scale_free", SUITE, ObjectiveConfig()),
-        "as_trained": score("paper", config.masks, own if isinstance(own, ObjectiveConfig) else ObjectiveConfig()),
+        "as_trained": score("paper", UNMASKED, own if isinstance(own, ObjectiveConfig) else ObjectiveConfig()),
     }
 
 
-def _suite_mask(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-    m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, SUITE, PROTOCOL_SEED)
-    return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+def _masked(masks: MaskConfig) -> Change:
+    """What hides entries of a context, the same ones whoever asks."""
+
+    def change(batch: WindowBatch, _: Tensor) -> WindowBatch:
+        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, masks, PROTOCOL_SEED)
+        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+
+    return change
+
+
+def _without(model: WorldModel, hidden: Sequence[str]) -> Change:
+    """What hides whole channels of a context and leaves the truth they are judged by."""
+    shown_C = torch.tensor([name not in hidden for name in model.schema.sensor_names])
+
+    def change(batch: WindowBatch, _: Tensor) -> WindowBatch:
+        m_BKC = batch.m_BKC & shown_C.to(batch.m_BKC.device)
+        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+
+    return change
 
 
 def _hidden(model: WorldModel, shared: Sequence[str]) -> list[str]:

@@ -45,8 +45,10 @@ def _for_study(study: StudyFacts) -> list[str]:
         if study.confirmation is None:
             return [f"Confirm the leader with more seeds: crossfeed study confirm {folder}"]
         if study.refusals:
-            more = f"crossfeed study confirm {folder} --most-seeds 12"
-            return [f"The study cannot be locked: {reason}. Then: {more}" for reason in study.refusals]
+            return [
+                f"The study cannot be locked: {refusal.reason}. Then: {refusal.command(folder)}"
+                for refusal in study.refusals
+            ]
         return [f"Freeze the leader: crossfeed study lock {folder}"]
     if study.protocol["vault"] and study.confirmatory is None:
         return [f"Open the target, once: crossfeed study unseal {folder}"]

@@ -17,7 +17,7 @@ from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry
-from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.lockable import Refusal, refusals
 from crossfeed.study.record.outcomes import ranking
 from crossfeed.study.record.rules import score_of
 from crossfeed.study.record.score import CandidateScore, leaders_disagree
@@ -51,7 +51,7 @@ class StudyFacts:
     disagree: bool
     ledger: Sequence[Entry]
     verification: Verification
-    refusals: Sequence[str]
+    refusals: Sequence[Refusal]
     openings: Sequence[OpeningFacts]
     sides: Sequence[Mapping[str, Any]]
     contrasts: Sequence[ContrastLine]

@@ -18,8 +18,8 @@ _LISTS = Path(str(files("crossfeed.study")))
 
 def candidates_of(protocol: str, base: RunConfig) -> dict[str, RunConfig]:
     """Who is searched under a protocol: the paper's twenty, or the list of this package."""
-    rules_of(protocol)
-    return paper_candidates(base) if protocol == "paper" else from_yaml(_LISTS / f"{protocol}_candidates.yaml", base)
+    name = rules_of(protocol).preset
+    return paper_candidates(base) if name == "paper" else from_yaml(_LISTS / f"{name}_candidates.yaml", base)
 
 
 def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:

@@ -32,8 +32,9 @@ def lock(store: Store, seed: LockedSeed | None = None) -> dict[str, Any]:
     reasons = refusals(store)
     if reasons:
         raise ConfigError(
-            "The study cannot be locked: " + "; ".join(reasons) + ".",
+            "The study cannot be locked: " + "; ".join(refusal.reason for refusal in reasons) + ".",
             expected="a stable leader with enough valid seeds, no collapse flag and no weak-command flag",
+            remedy="; ".join(dict.fromkeys(refusal.command(store.folder) for refusal in reasons)) + ".",
         )
     leader = Confirmation.recorded(store.entries(CONFIRMATION)[-1].content).leader
     if seed not in (None, "median", "best"):

@@ -51,7 +51,7 @@ def init(
         with atomic_file(folder / "tables" / path.name) as temporary:
             shutil.copyfile(path, temporary)
     sealed = [vault.seal(folder, path) for path in targets]
-    size, departing = departures(name, config.model_dump(mode="json"))
+    size, departing = departures(rules_of(name).preset, config.model_dump(mode="json"))
     store.create(
         {
             "protocol_version": PROTOCOL_VERSION,

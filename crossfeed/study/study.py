@@ -22,9 +22,9 @@ from crossfeed.study.record import ledger
 from crossfeed.study.record.confirmation import Confirmation
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.study.record.identity import check_sources, check_version
-from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.lockable import MOST_SEEDS, refusals
 from crossfeed.study.record.outcomes import ranking
-from crossfeed.study.record.rules import LockedSeed, score_of
+from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
 from crossfeed.study.record.score import CandidateScore, Score
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan, search
@@ -33,8 +33,6 @@ from crossfeed.training.run_config import RunConfig, preset
 
 if TYPE_CHECKING:
     import polars
-
-MOST_SEEDS = 12
 
 
 class Study:
@@ -61,7 +59,8 @@ class Study:
 
         Without targets it is a study of the source alone; `shared` then names the sensors a target would have.
         """
-        config = override(preset(protocol, cast(Size, size)), settings or {})
+        rules = rules_of(protocol)
+        config = override(preset(rules.preset, cast(Size, size)), {**rules.settings, **(settings or {})})
         learned_on, judged_on = ([Path(path) for path in paths] for paths in (sources, targets))
         init(Path(folder), learned_on, judged_on, protocol, config, minimum_seeds, keep_targets, shared)
         return cls(folder)
@@ -115,13 +114,15 @@ class Study:
         chosen = self.candidates() if candidates is None else candidates
         halve(self.store, engine or LocalEngine(), chosen, seeds, score_of(self.protocol), FINALISTS)
 
-    def confirm(self, engine: Engine | None = None, most_seeds: int = MOST_SEEDS) -> Confirmation:
-        """Add seeds until the leader stands."""
-        return confirm(self.store, engine or LocalEngine(), most_seeds)
+    def confirm(
+        self, engine: Engine | None = None, most_seeds: int = MOST_SEEDS, pass_over: str | None = None
+    ) -> Confirmation:
+        """Add seeds until the leader stands; `pass_over` takes out a leader that no seed can make lockable."""
+        return confirm(self.store, engine or LocalEngine(), most_seeds, pass_over)
 
     def refusals(self) -> list[str]:
-        """Why the study cannot be locked now."""
-        return refusals(self.store)
+        """Why the study cannot be locked now, each with the step that can lead out of it."""
+        return [str(refusal) for refusal in refusals(self.store)]
 
     def lock(self, seed: LockedSeed | None = None) -> dict[str, Any]:
         """Freeze the leader at its median or best seed; without a word as the protocol has it."""

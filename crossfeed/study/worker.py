@@ -13,6 +13,7 @@ from crossfeed.locks import locked
 from crossfeed.processes import end_with_parent
 from crossfeed.study.record.identity import check_version, code_hash, source_tables
 from crossfeed.study.record.outcomes import COLLAPSED, OUTCOME, artefacts
+from crossfeed.study.record.rules import rules_of
 from crossfeed.study.record.store import Run, Store
 
 # The exit code of a run that cannot succeed by trying again.
@@ -76,9 +77,8 @@ def _outcome(store: Store, run: Run, run_folder: Path, device: str) -> dict[str,
     except TrainingError as error:
         return {"invalid": str(error.found), "code": code_hash(), "artefacts": artefacts(run_folder)}
     model = WorldModel.load(result.model)
-    bundle = measure_bundle(
-        model, tables, config, result.summary, protocol["shared_sensors"], run_folder / "bundle.json"
-    )
+    path, as_in_paper = run_folder / "bundle.json", rules_of(protocol["name"]).measured == "paper"
+    bundle = measure_bundle(model, tables, config, result.summary, protocol["shared_sensors"], path, as_in_paper)
     invalid = _invalid(result.summary, bundle)
     return {"invalid": invalid, "bundle": bundle, "code": code_hash(), "artefacts": artefacts(run_folder)}
 

@@ -9,7 +9,7 @@ import torch
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.bundle import _suite_mask, measure_bundle
+from crossfeed.evaluation.bundle import SUITE, _masked, measure_bundle
 from crossfeed.ingest.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run import train
@@ -59,7 +59,7 @@ def test_every_candidate_is_judged_under_the_same_masks() -> None:
     """How many of 4800 entries are hidden, and how many of 600 sensors in all their rows, held still."""
     table = small_table(runs=6)
     batch = window_set(table, normaliser_of(table)).batch(torch.arange(200))
-    hidden_BKC = batch.m_BKC & ~_suite_mask(batch, torch.empty(0)).m_BKC
+    hidden_BKC = batch.m_BKC & ~_masked(SUITE)(batch, torch.empty(0)).m_BKC
     assert (int(hidden_BKC.sum()), int(hidden_BKC.all(1).sum())) == (1981, 105)
 
 
@@ -94,7 +94,7 @@ def test_shared_sensors_unknown_to_the_model_are_refused(mended_run: TrainedRun)
         bundle_of(mended_run.folder, mended_run, shared=())
 
 
-def test_the_same_weights_got_another_self_supervised_score_under_their_own_masks_and_weights(
+def test_the_same_body_got_another_self_supervised_score_with_other_weights_of_its_loss(
     bundle: dict, mended_run: TrainedRun, tmp_path: Path
 ) -> None:
     model = WorldModel.load(mended_run.folder / "model.safetensors")
@@ -109,4 +109,4 @@ def test_the_same_weights_got_another_self_supervised_score_under_their_own_mask
     )  # fmt: skip
     assert other["components"]["ssl"] == bundle["components"]["ssl"]
     assert other["ssl_scale_free"] == bundle["ssl_scale_free"]
-    assert other["ssl_as_trained"] > 1.5 * bundle["ssl_as_trained"], "what the paper scored moves with both"
+    assert other["ssl_as_trained"] > 1.3 * bundle["ssl_as_trained"], "what the paper scored moves with them"

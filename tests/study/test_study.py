@@ -62,7 +62,7 @@ def test_a_second_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 def test_a_study_of_another_protocol_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path / "study")
     monkeypatch.setattr("crossfeed.study.record.identity.PROTOCOL_VERSION", 99)
-    with pytest.raises(ConfigError, match="protocol version 3"):
+    with pytest.raises(ConfigError, match="protocol version 4"):
         Study(tmp_path / "study")
 
 
@@ -87,7 +87,7 @@ def test_a_changed_candidate_under_an_old_name_is_refused(locked: Study) -> None
 
 def test_a_study_before_its_confirmation_cannot_be_locked(tmp_path: Path) -> None:
     study = begin(tmp_path / "study")
-    assert study.refusals() == ["the confirmation stage was not run (crossfeed study confirm)"]
+    assert study.refusals() == ["the confirmation stage was not run (crossfeed study confirm STUDY)"]
     with pytest.raises(ConfigError, match="confirmation stage was not run"):
         study.lock()
     with pytest.raises(ConfigError, match="nothing to confirm"):

@@ -87,6 +87,7 @@ def show_status(study: "Study", as_json: bool) -> None:
 
 def show_next(study: "Study") -> None:
     """The step of the protocol that can be taken now."""
+    from crossfeed.study.record.lockable import refusals
     from crossfeed.study.record.store import UNFINISHED
 
     folder, kinds = study.store.folder, {entry.kind for entry in study.ledger()}
@@ -96,7 +97,10 @@ def show_next(study: "Study") -> None:
     elif statuses & set(UNFINISHED):
         next_step("study", "search", folder, "--planned")
     elif "lock" not in kinds:
-        next_step("study", "lock" if not study.refusals() else "confirm", folder)
+        found = refusals(study.store)
+        steps = [refusal.step for refusal in found if refusal.step] or [("confirm",)]
+        command, *options = steps[0] if found else ("lock",)
+        next_step("study", command, folder, *options)
     elif study.protocol["vault"] and "opening result" not in kinds:
         next_step("study", "unseal", folder)
     else:

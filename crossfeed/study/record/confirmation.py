@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossfeed.study.record.score import Score
+from crossfeed.study.record.store import Store
 
-CONFIRMATION = "confirmation"  # the kind of its entry
+# The kinds of their entries.
+CONFIRMATION, PASSED_OVER = "confirmation", "passed over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +43,8 @@ class Confirmation:
     def history(self) -> str:
         """Who led when, in words."""
         return ", ".join(f"{name} at {count} seeds" for count, name in self.leaders.items())
+
+
+def passed_over(store: Store) -> list[str]:
+    """Leaders that were taken out of the contest because nothing could make them lockable."""
+    return [entry.content["candidate"] for entry in store.entries(PASSED_OVER)]

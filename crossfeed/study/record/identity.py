@@ -13,7 +13,7 @@ from crossfeed.ingest.table import Table
 from crossfeed.study.record.store import Store
 
 # Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 
 def check_version(store: Store) -> dict[str, Any]:

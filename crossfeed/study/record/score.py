@@ -2,9 +2,10 @@
 
 Lower is better. Each component is standardised within the pool of valid runs, weighted and summed; a run whose latents
 collapsed after fine-tuning or whose forecasts hardly use the commands pays a penalty; a candidate's score is the mean
-over its valid seeds. The paper standardises by mean and standard deviation, so a single value in another unit flattens
-everybody else; the robust twin uses median and MAD, and a scale-free self-supervised component. A network without
-latents has no such component: in a pool of such runs it is left out, and the others share its weight.
+over its valid seeds, of which it needs two to be ranked. The paper standardises by mean and standard deviation, so a
+single value in another unit flattens everybody else; the robust twin uses median and MAD, and a scale-free
+self-supervised component. A network without latents has no such component: in a pool of such runs it is left out, and
+the others share its weight.
 """
 
 import math
@@ -29,6 +30,7 @@ WEIGHTS: dict[str, float] = {
 }
 COLLAPSE_PENALTY = 3.0
 WEAK_COMMAND_PENALTY = 1.0
+FEWEST_SEEDS = 2  # a single valid seed, as of the paper's large model, is no evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int
 
 
 def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[CandidateScore]:
-    """Score every candidate in the pool and sort by one of the two scores; candidates without a valid run come last."""
+    """Score every candidate in the pool and sort by one of the two scores; those with too few valid runs come last."""
     paper, robust = run_scores(outcomes, "paper"), run_scores(outcomes, "robust")
     weights = weights_of(run for run in outcomes if not run.invalid)
     lines = []
@@ -108,14 +110,25 @@ def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[Candidate
     return _by(lines, by)
 
 
+def ranked(lines: Sequence[CandidateScore]) -> list[CandidateScore]:
+    """The lines of candidates with two valid seeds; where nobody has two, of those with one."""
+    fewest = _fewest(lines)
+    return [line for line in lines if line.seeds >= fewest]
+
+
 def leaders_disagree(lines: Sequence[CandidateScore]) -> bool:
     """Whether the two scores would crown different candidates of one ranking."""
     leaders = {_by(lines, score)[0].candidate for score in get_args(Score) if lines}
     return len(leaders) > 1
 
 
-def _by(lines: Iterable[CandidateScore], score: Score) -> list[CandidateScore]:
-    return sorted(lines, key=lambda line: (getattr(line, score), line.candidate))
+def _by(lines: Sequence[CandidateScore], score: Score) -> list[CandidateScore]:
+    fewest = _fewest(lines)
+    return sorted(lines, key=lambda line: (line.seeds < fewest, getattr(line, score), line.candidate))
+
+
+def _fewest(lines: Sequence[CandidateScore]) -> int:
+    return max(1, min(FEWEST_SEEDS, max((line.seeds for line in lines), default=1)))
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -31,6 +31,7 @@ SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
 Part = Literal["train", "validation"]
 # What another machine is taken to be where only one is at hand: stronger than what training shows.
 OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
+UNMASKED = MaskConfig(mode="none")
 FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
 
 
@@ -53,7 +54,11 @@ class Validator:
         config: RunConfig,
         precision: str,
         captured: bool = False,
+        masks: MaskConfig | None = None,
     ) -> None:
+        """`masks` hide entries where losses are taken: by default those of the training, in the paper's way none."""
+        usual = UNMASKED if config.training.selection == "paper" else config.masks
+        self._loss_config = config.model_copy(update={"masks": masks or usual})
         self.model, self.train, self.validation, self.config = model, train, validation, config
         self.precision, self.device = precision, validation.last_W.device
         training = config.training
@@ -65,13 +70,13 @@ class Validator:
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
 
     def losses(self, stage: Stage) -> tuple[dict[str, float], float]:
-        """All loss terms under deterministic masks, and the score of a pretrained model; the paper's network only."""
+        """All loss terms on fixed views, and the score of a pretrained model; the paper's network only."""
         self.model.eval()
         if not isinstance(self.model, JepaModel):
             return {}, float("nan")
         if stage not in self._passes:
             self._passes[stage] = LossPass(
-                self.model, self.validation, self.config, stage, self.precision, self._captured
+                self.model, self.validation, self._loss_config, stage, self.precision, self._captured
             )
         means, ratio = self._passes[stage](self._loss_batches(self.config.training.selection))
         if stage == "finetune":
