@@ -8,10 +8,10 @@ from statistics import fmean
 
 from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
-from crossfeed.demo.paper.settings import MINIMUM_SEEDS, MOST_SEEDS, NO_LATENT, PaperSettings
+from crossfeed.demo.paper.settings import MINIMUM_SEEDS, NO_LATENT, PaperSettings
 from crossfeed.demo.selection import AUDIT, LOCK, REFUSAL, STUDY, chosen_run, is_locked
 from crossfeed.demo.tables import RAW, SOURCE, TARGET
-from crossfeed.errors import LogError, TableError
+from crossfeed.errors import ConfigError, LogError, TableError
 from crossfeed.grid import plural
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
@@ -20,7 +20,9 @@ from crossfeed.machines.log_formats import log_format_named
 from crossfeed.study.confirm import FINALISTS, LEADERS
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.ready import arms, plan_ready
+from crossfeed.study.record.confirmation import passed_over
 from crossfeed.study.record.identity import source_tables
+from crossfeed.study.record.lockable import refusals
 from crossfeed.study.study import Study
 from crossfeed.training.loop import spoken
 from crossfeed.training.order import steps_in_epoch
@@ -174,10 +176,21 @@ def search(bench: Bench) -> ChapterResult:
 
 
 def confirm(bench: Bench) -> ChapterResult:
-    """Further seeds until the leader stands and has as many as the lock asks for."""
-    found = bench.study.confirm(bench.engine, MOST_SEEDS)
-    stands = "it stands" if found.stable else "it still changes"
-    return ChapterResult(f"leading were {found.history}; {stands}", (_DONE,))
+    """Further seeds until the leader stands and has as many valid ones as the lock asks for.
+
+    A leader that no seed can make lockable is passed over, as the protocol says, and the next ones are confirmed.
+    """
+    study = bench.study
+    found = study.confirm(bench.engine)
+    while out := next((one.passes_over for one in refusals(study.store) if one.passes_over), None):
+        try:
+            found = study.confirm(bench.engine, pass_over=out)
+        except ConfigError as error:
+            return ChapterResult(error.found, (_DONE,))
+    stands = "the leader stands" if found.stable else "the leader still changes"
+    gone = passed_over(study.store)
+    told = f"leading were {found.history}; {stands}"
+    return ChapterResult(told + (f"; passed over: {', '.join(gone)}" if gone else ""), (_DONE,))
 
 
 def lock(bench: Bench) -> ChapterResult:
