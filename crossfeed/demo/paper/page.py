@@ -18,7 +18,6 @@ from crossfeed.reporting.artefacts import Artefacts, gather
 from crossfeed.reporting.blocks import Block, Document, Figure, Note, ReportTable, Section, VerdictBox, columns
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.report import SIMULATED, WrittenReport, compose, write_document
-from crossfeed.study.paper_candidates import PAPER_CANDIDATES
 from crossfeed.study.study import Study
 from crossfeed.training.loop import spoken
 
@@ -144,7 +143,7 @@ def _owed(folder: Path) -> Section:
     blocks: list[Block] = []
     if (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
-        plans = {key: plan for key, plan in result["command_use"][name].items() if "rmse_ratio" in plan}
+        plans = {key: plan for key, plan in result["command_use"][name].items() if _is_plan(plan)}
         rows = [{"what": metric, "value": value} for metric, value in result["intervals"][name].items()]
         rows += [
             {"what": f"RMSE under {key} commands / true", "value": plan["rmse_ratio"]} for key, plan in plans.items()
@@ -157,6 +156,11 @@ def _owed(folder: Path) -> Section:
         blocks.append(Note("These arms were trained before the opening and judged after the release: for orientation."))
     lead = "Run-level intervals, command sensitivity on the target, and the target without the latent objective."
     return Section("owed", "What the paper still owes", lead, tuple(blocks))
+
+
+def _is_plan(record: Any) -> bool:
+    """Whether an entry of the command use is a false plan, with what it costs."""
+    return isinstance(record, Mapping) and "rmse_ratio" in record
 
 
 def _latent(result: Mapping[str, Any]) -> ReportTable:
@@ -190,7 +194,7 @@ def _merged(study: Study, numbers: Made) -> Section:
             **{key: configs[name].get(key) for key in _FACTORS},
             **{key: number.cell() for key in _SEARCH if (number := numbers.get((name, key))) is not None},
         }
-        for name in PAPER_CANDIDATES
+        for name in configs
     )
     heads = columns(
         ("candidate", "Candidate", "text"), *((key, title) for key, title in _FACTORS.items()),

@@ -139,7 +139,7 @@ def estimate(bench: Bench) -> ChapterResult:
         last = [row for row in rows if row["stage"] == stage][-1]
         step = float(last["train_seconds"]) / _TIMED_STEPS
         seconds[stage] = epochs * (steps * step + float(last["validation_seconds"]))
-    runs = planned_runs(bench.settings, config)
+    runs = planned_runs(bench.settings, config, len(study.candidates()))
     together = sum(runs.values()) * sum(seconds.values()) / bench.jobs
     content = {"seconds_per_run": sum(seconds.values()), "runs": runs, "jobs": bench.jobs, "seconds": together}
     write_sealed(bench.folder / ESTIMATE, content)
@@ -151,12 +151,12 @@ def estimate(bench: Bench) -> ChapterResult:
     )
 
 
-def planned_runs(settings: PaperSettings, config: RunConfig) -> dict[str, int]:
+def planned_runs(settings: PaperSettings, config: RunConfig, candidates: int) -> dict[str, int]:
     """How many runs each part will take at least."""
     later = max(0, MINIMUM_SEEDS - settings.seeds - 1)
     return {
-        "search": 20 * settings.seeds,
-        "confirmation": FINALISTS + LEADERS * later,
+        "search": candidates * settings.seeds,
+        "confirmation": min(FINALISTS, candidates) + LEADERS * later,
         "Table 2a": len(arms("initialisation", config)) * settings.initialisation_seeds,
         "Table 2b": len(arms("ablations", config)),
         "RevIN": 2 * settings.pairs,
