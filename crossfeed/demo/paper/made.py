@@ -4,7 +4,7 @@ Only recorded results are read. What was not made, or was refused, is simply mis
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -45,7 +45,7 @@ def made(folder: Path) -> dict[str, Made]:
     second = declared_opening(folder, study)
     parts: dict[str, Callable[[], Made]] = {
         "data": lambda: _data(folder, study),
-        "initialisation": lambda: _contrast(contrasts, "initialisation") | _floors(runs),
+        "initialisation": lambda: _contrast(contrasts, "initialisation") | _floors(study, runs),
         "ablations": lambda: _ablations(contrasts),
         "selection": lambda: _selection(study),
         "search": lambda: _search(study),
@@ -113,9 +113,15 @@ def _contrast(lines: Iterable[ContrastLine], name: str) -> Made:
     return found
 
 
-def _floors(runs: Iterable[Run]) -> Made:
-    anchors = [run.outcome["bundle"]["anchor"] for run in runs]
-    return {("persistence", "clean"): Number(anchors[0]["persistence_rmse"])} if anchors else {}
+def _floors(study: Study, runs: Sequence[Run]) -> Made:
+    """Persistence and linear drift on the validation windows of any run: they are the same for all."""
+    if not runs:
+        return {}
+    floors = read_sealed(study.store.folder / "runs" / runs[0].name / "summary.json")["validation"]
+    return {
+        ("persistence", "clean"): Number(runs[0].outcome["bundle"]["anchor"]["persistence_rmse"]),
+        ("drift", "clean"): Number(floors["linear drift"]["rmse"]),
+    }
 
 
 def _ablations(lines: Iterable[ContrastLine]) -> Made:

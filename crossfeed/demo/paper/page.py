@@ -25,6 +25,7 @@ REPORT, NUMBERS = "report.html", "numbers.json"
 # How a verdict is called: for simulated logs nothing is ever said to be the paper's.
 REAL = {"inside": "reproduced", "equal": "the same", "outside": "outside the spread", "other": "another", "": ""}
 PLAYED = REAL | {"inside": "inside the spread"}
+_WORDS = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "nll": "NLL", "coverage90": "in 90 %", "ssl": "SSL"}
 _SEARCH = (
     "seeds", "clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl", "command_ratio", "rank",
     "discovery_rank", "discovery_score", "confirm_rank",
@@ -105,7 +106,7 @@ def _beside(lines: Mapping[str, list[Line]], settings: PaperSettings) -> Section
 def _table(table: PublishedTable, lines: Sequence[Line], words: Mapping[str, str]) -> ReportTable:
     rows = tuple(
         {
-            "row": line.label, "column": line.column.replace("_", " "), "published": line.published.cell(),
+            "row": line.label, "column": _title(line.column), "published": line.published.cell(),
             "made": line.made.cell() if line.made else None, "difference": line.difference,
             "verdict": words[line.verdict] or None,
         }
@@ -117,6 +118,11 @@ def _table(table: PublishedTable, lines: Sequence[Line], words: Mapping[str, str
     )  # fmt: skip
     caption = f"{table.where}: {table.title}."
     return ReportTable(f"paper-{table.name.replace('_', '-')}", caption, heads, rows, folded=len(rows) > 24)
+
+
+def _title(column: str) -> str:
+    """The name of a column as a person writes it."""
+    return " ".join(_WORDS.get(word, word) for word in column.split("_"))
 
 
 def _figure(lines: Sequence[Line]) -> Figure:
@@ -144,7 +150,7 @@ def _owed(folder: Path) -> Section:
     if (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
         plans = {key: plan for key, plan in result["command_use"][name].items() if _is_plan(plan)}
-        rows = [{"what": metric, "value": value} for metric, value in result["intervals"][name].items()]
+        rows = [{"what": _title(metric), "value": value} for metric, value in result["intervals"][name].items()]
         rows += [
             {"what": f"RMSE under {key} commands / true", "value": plan["rmse_ratio"]} for key, plan in plans.items()
         ]
@@ -198,7 +204,7 @@ def _merged(study: Study, numbers: Made) -> Section:
     )
     heads = columns(
         ("candidate", "Candidate", "text"), *((key, title) for key, title in _FACTORS.items()),
-        *((key, key.replace("_", " ")) for key in _SEARCH),
+        *((key, _title(key)) for key in _SEARCH),
     )  # fmt: skip
     caption = "Appendices A to C merged: what each candidate varies and what came of it (mean ± SD over valid seeds)."
     table = ReportTable("search-merged", caption, heads, rows, label="search-merged", folded=True)

@@ -38,7 +38,7 @@ class Number:
             return {"estimate": self.value, "spread": self.spread}
         if self.low is not None:
             return {"estimate": self.value, "low": self.low, "high": self.high}
-        return str(self.value) if isinstance(self.value, bool) else self.value
+        return f"{self.value:,}" if isinstance(self.value, int) else self.value
 
 
 @dataclass(frozen=True, slots=True)

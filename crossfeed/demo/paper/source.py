@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -121,34 +122,47 @@ def seal(bench: Bench) -> ChapterResult:
 
 
 def estimate(bench: Bench) -> ChapterResult:
-    """Time some steps of the locked configuration on this machine, and multiply by the runs to come."""
-    from crossfeed.training.run import train
-
-    config, study = bench.study.config, bench.study
-    short = {"training.pretrain_epochs": 2, "training.finetune_epochs": 2, "training.steps_per_epoch": _TIMED_STEPS}
-    rows: list[dict[str, float | str]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        timed = override(config, short, "The timed run")
-        train(source_tables(study.store), timed, Path(scratch) / "run", device=bench.device,
-              on_epoch=lambda row: rows.append(dict(row)))  # fmt: skip
-    training, windows = config.training, study.protocol["windows"]["train"]["count"]
-    steps = steps_in_epoch(windows, training.batch_size, training.steps_per_epoch)
-    seconds = {}
-    for stage, epochs in training.stages.items():
-        # The first epoch of a stage warms up; the last one says what an epoch costs.
-        last = [row for row in rows if row["stage"] == stage][-1]
-        step = float(last["train_seconds"]) / _TIMED_STEPS
-        seconds[stage] = epochs * (steps * step + float(last["validation_seconds"]))
-    runs = planned_runs(bench.settings, config, len(study.candidates()))
-    together = sum(runs.values()) * sum(seconds.values()) / bench.jobs
-    content = {"seconds_per_run": sum(seconds.values()), "runs": runs, "jobs": bench.jobs, "seconds": together}
+    """Time a short run of the locked configuration on this machine, and multiply by the runs to come."""
+    study = bench.study
+    seconds, runs = _seconds_per_run(bench, study), planned_runs(bench.settings, study.config, len(study.candidates()))
+    together = sum(runs.values()) * seconds / bench.jobs
+    content = {"seconds_per_run": seconds, "runs": runs, "jobs": bench.jobs, "seconds": together}
     write_sealed(bench.folder / ESTIMATE, content)
     told = ", ".join(f"{name} {count}" for name, count in runs.items())
     return ChapterResult(
-        f"at most {spoken(sum(seconds.values()))} a run of the locked size, {sum(runs.values())} runs ({told}), "
+        f"at most {spoken(seconds)} a run of the locked size, {sum(runs.values())} runs ({told}), "
         f"{bench.jobs} side by side: about {spoken(together)} if none stops early; baselines come on top",
         (ESTIMATE,),
     )
+
+
+def _seconds_per_run(bench: Bench, study: Study) -> float:
+    """All epochs at the pace of a warm one, and what a run takes beside them: its start and its judgement."""
+    from crossfeed.evaluation.bundle import measure_bundle
+    from crossfeed.model.world_model import WorldModel
+    from crossfeed.training.run import train
+
+    training, windows = study.config.training, study.protocol["windows"]["train"]["count"]
+    steps = steps_in_epoch(windows, training.batch_size, training.steps_per_epoch)
+    timed_steps = min(steps, _TIMED_STEPS)
+    short = {"pretrain_epochs": 2, "finetune_epochs": 2, "steps_per_epoch": timed_steps}
+    timed = override(study.config, {f"training.{name}": value for name, value in short.items()}, "The timed run")
+    rows: list[dict[str, float | str]] = []
+    sources, began = source_tables(study.store), time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        run = train(
+            sources, timed, Path(scratch) / "run", device=bench.device, on_epoch=lambda row: rows.append({**row})
+        )
+        shared, path = study.protocol["shared_sensors"], Path(scratch) / "bundle.json"
+        measure_bundle(WorldModel.load(run.model), sources, timed, run.summary, shared, path)
+    trained = sum(float(row["train_seconds"]) + float(row["validation_seconds"]) for row in rows)
+    seconds = time.perf_counter() - began - trained
+    for stage, epochs in training.stages.items():
+        # The first epoch of a stage warms up; the last one says what an epoch costs.
+        last = [row for row in rows if row["stage"] == stage][-1]
+        step = float(last["train_seconds"]) / timed_steps
+        seconds += epochs * (steps * step + float(last["validation_seconds"]))
+    return seconds
 
 
 def planned_runs(settings: PaperSettings, config: RunConfig, candidates: int) -> dict[str, int]:
