@@ -19,7 +19,7 @@ from crossfeed.demo.paper.story import run_paper
 from crossfeed.errors import CrossfeedError
 from crossfeed.machines.simulated.production import Order
 from crossfeed.machines.simulated.study_pair import Scale
-from crossfeed.study import candidates, lock, paper_candidates, ready, study
+from crossfeed.study import lock, paper_candidates, ready, study
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES
 from crossfeed.study.ready import READY
 
@@ -65,7 +65,6 @@ def stop(_: Bench) -> Any:
 @pytest.fixture(scope="module")
 def micro() -> Iterator[PaperSettings]:
     """The settings of a rehearsal, with all that is changed for tests in place."""
-    assert candidates.paper_candidates is paper_candidates.paper_candidates
     with pytest.MonkeyPatch.context() as patch:
         for module, name, value in CHANGES:
             patch.setattr(module, name, value)

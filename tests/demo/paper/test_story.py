@@ -87,7 +87,7 @@ def test_a_refused_lock_leaves_the_target_sealed_and_the_rest_goes_on(
     bench.folder.mkdir()
     for name in ("source.parquet", "counts.json", "audit.json"):
         shutil.copyfile(told / name, bench.folder / name)
-    monkeypatch.setattr(source.Study, "refusals", lambda _: ["weak use of the commands"])
+    monkeypatch.setattr(Study, "refusals", lambda _: ["weak use of the commands"])
     shutil.copytree(told / "raw", bench.folder / "raw")
     assert "went into the vault" in source.seal(bench).sentence
     assert "weak use" in source.lock(bench).sentence
