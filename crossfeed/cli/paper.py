@@ -28,11 +28,11 @@ def paper(
     """
     from crossfeed.cli.render.grid import print_json
     from crossfeed.demo.paper.settings import PaperSettings
-    from crossfeed.demo.paper.source import Bench
+    from crossfeed.demo.paper.source import PaperRun
     from crossfeed.demo.paper.story import run_paper
 
     settings = PaperSettings.of(thws, joanneum, simulated, size, seeds)
-    content = run_paper(Bench(out, settings, jobs, device, tuple(clones or ())))
+    content = run_paper(PaperRun(out, settings, jobs, device, tuple(clones or ())))
     if json:
         print_json(content)
     else:

@@ -7,7 +7,7 @@ from typing import Any
 from crossfeed.configuration import leaves
 from crossfeed.demo.chapter import read_note
 from crossfeed.demo.paper.made import LIKELIHOOD_CONSTANT, Made, made
-from crossfeed.demo.paper.published import Line, PublishedTable, beside, published
+from crossfeed.demo.paper.published import ComparedNumber, PublishedTable, beside, published
 from crossfeed.demo.paper.settings import PaperSettings
 from crossfeed.demo.paper.source import ESTIMATE
 from crossfeed.demo.paper.target import LATENT
@@ -63,7 +63,9 @@ def write_page(folder: Path, settings: PaperSettings, chapters: Sequence[tuple[s
     return write_document(document, folder)
 
 
-def _verdict(folder: Path, lines: Mapping[str, list[Line]], settings: PaperSettings, found: Artefacts) -> VerdictBox:
+def _verdict(
+    folder: Path, lines: Mapping[str, list[ComparedNumber]], settings: PaperSettings, found: Artefacts
+) -> VerdictBox:
     every = [line for table in lines.values() for line in table]
     known = [line for line in every if line.made is not None and line.made.value is not None]
     judged = [line for line in known if line.verdict in ("inside", "outside")]
@@ -85,7 +87,7 @@ def _verdict(folder: Path, lines: Mapping[str, list[Line]], settings: PaperSetti
     return VerdictBox(question, answer, "plain" if settings.simulated or not judged else "good", tuple(said))
 
 
-def _beside(lines: Mapping[str, list[Line]], settings: PaperSettings) -> Section:
+def _beside(lines: Mapping[str, list[ComparedNumber]], settings: PaperSettings) -> Section:
     """One table for each of the paper's, and a figure of those with a spread."""
     words = PLAYED if settings.simulated else REAL
     blocks: list[Block] = []
@@ -103,7 +105,7 @@ def _beside(lines: Mapping[str, list[Line]], settings: PaperSettings) -> Section
     return Section("paper", "Published and made here", lead, tuple(blocks))
 
 
-def _table(table: PublishedTable, lines: Sequence[Line], words: Mapping[str, str]) -> ReportTable:
+def _table(table: PublishedTable, lines: Sequence[ComparedNumber], words: Mapping[str, str]) -> ReportTable:
     rows = tuple(
         {
             "row": line.label, "column": _title(line.column), "published": line.published.cell(),
@@ -125,7 +127,7 @@ def _title(column: str) -> str:
     return " ".join(_WORDS.get(word, word) for word in column.split("_"))
 
 
-def _figure(lines: Sequence[Line]) -> Figure:
+def _figure(lines: Sequence[ComparedNumber]) -> Figure:
     """Clean RMSE of every candidate, published and made."""
     clean = [line for line in lines if line.column == "clean"]
 
@@ -239,7 +241,7 @@ def _times(folder: Path, chapters: Sequence[tuple[str, str]]) -> Section:
     return Section("times", "What it cost", told, (table,))
 
 
-def _plain(line: Line) -> dict[str, Any]:
+def _plain(line: ComparedNumber) -> dict[str, Any]:
     return {
         "row": line.row, "column": line.column, "published": line.published, "made": line.made,
         "difference": line.difference, "verdict": line.verdict,

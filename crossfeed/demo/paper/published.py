@@ -54,7 +54,7 @@ class PublishedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedNumber:
     """A published number beside the one just made; `made` is None where this folder has none."""
 
     row: str
@@ -103,10 +103,10 @@ def published() -> dict[str, PublishedTable]:
     }  # fmt: skip
 
 
-def beside(table: PublishedTable, made: Mapping[tuple[str, str], Number]) -> list[Line]:
+def beside(table: PublishedTable, made: Mapping[tuple[str, str], Number]) -> list[ComparedNumber]:
     """The published numbers of a table with what was made of each."""
     return [
-        Line(row, column, table.labels[row], number, made.get((row, column)))
+        ComparedNumber(row, column, table.labels[row], number, made.get((row, column)))
         for (row, column), number in table.numbers.items()
     ]
 

@@ -38,7 +38,7 @@ _TIMED_STEPS = 12
 
 
 @dataclass(frozen=True)
-class Bench:
+class PaperRun:
     """Where the work is done and with what."""
 
     folder: Path
@@ -56,20 +56,20 @@ class Bench:
         return LocalEngine(self.jobs, self.device)
 
 
-def simulate(bench: Bench) -> ChapterResult:
+def simulate(paper: PaperRun) -> ChapterResult:
     """Two simulated machines write logs in the native formats of the two data sets."""
     from crossfeed.machines.simulated.study_pair import simulate_pair
 
-    logs = simulate_pair(bench.folder / RAW, bench.settings.extent.logs, bench.settings.simulator_seed)
+    logs = simulate_pair(paper.folder / RAW, paper.settings.extent.logs, paper.settings.simulator_seed)
     rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
     return ChapterResult(f"{rows}, each in its own format and units", (RAW,))
 
 
-def make_tables(bench: Bench) -> tuple[Table, Table]:
+def make_tables(paper: PaperRun) -> tuple[Table, Table]:
     """Both tables by the paper's rule, written into the folder; a table that was made before is taken as it is."""
-    settings, tables = bench.settings, []
+    settings, tables = paper.settings, []
     for kind, logs, name in (("thws", settings.thws, SOURCE), ("joanneum", settings.joanneum, TARGET)):
-        path = bench.folder / RAW / kind if logs is None else logs
+        path = paper.folder / RAW / kind if logs is None else logs
         if path.suffix == ".parquet":
             table = Table.read(path)
         else:
@@ -77,21 +77,21 @@ def make_tables(bench: Bench) -> tuple[Table, Table]:
             table = ingest(log_format_named(kind), path, rule="paper")
             if not settings.simulated:
                 _refuse_incomplete(kind, path, table)
-        table.write(bench.folder / name)
+        table.write(paper.folder / name)
         tables.append(table)
     return tables[0], tables[1]
 
 
-def tables(bench: Bench) -> ChapterResult:
+def tables(paper: PaperRun) -> ChapterResult:
     """Ingest both logs and audit the tables; what the audit finds is told, and the study decides what it refuses."""
     from crossfeed.audits.run import audit_files
 
-    source, target = make_tables(bench)
-    found = audit_files([bench.folder / SOURCE, bench.folder / TARGET])
-    write_sealed(bench.folder / AUDIT, found.to_dict())
+    source, target = make_tables(paper)
+    found = audit_files([paper.folder / SOURCE, paper.folder / TARGET])
+    write_sealed(paper.folder / AUDIT, found.to_dict())
     counts = {name: table.manifest.get("counts", {}) for name, table in (("source", source), ("target", target))}
     shown = {"source": len(source.shown()), "target": len(target.shown())}
-    write_sealed(bench.folder / "counts.json", {**counts, "sensors": shown})
+    write_sealed(paper.folder / "counts.json", {**counts, "sensors": shown})
     told = (
         f"source {len(source):,} rows with {shown['source']} sensors, target {len(target):,} rows with "
         f"{shown['target']}; audit: {plural(len(found.of('violation')), 'violation')}, "
@@ -100,43 +100,43 @@ def tables(bench: Bench) -> ChapterResult:
     return ChapterResult(told, (SOURCE, AUDIT, "counts.json"))
 
 
-def seal(bench: Bench) -> ChapterResult:
+def seal(paper: PaperRun) -> ChapterResult:
     """Begin the study by the paper's protocol; from here on nothing can read the target."""
-    folder, settings = bench.folder, bench.settings
+    folder, settings = paper.folder, paper.settings
     beginning = folder / f".{STUDY}.partial"
     if not (folder / STUDY).exists():
         shutil.rmtree(beginning, ignore_errors=True)
         if not (folder / TARGET).exists():
-            make_tables(bench)
+            make_tables(paper)
         Study.init(
             beginning, [folder / SOURCE], [folder / TARGET], protocol="paper", size=settings.size,
             settings=settings.extent.settings, minimum_seeds=MINIMUM_SEEDS,
         )  # fmt: skip
         beginning.rename(folder / STUDY)
-    (sealed,) = bench.study.protocol["vault"]
+    (sealed,) = paper.study.protocol["vault"]
     return ChapterResult(
         f"{sealed['rows']:,} rows of {', '.join(sealed['machines'])} went into the vault; "
-        f"ledger head {bench.study.verify().head[:12]}",
+        f"ledger head {paper.study.verify().head[:12]}",
         (_DONE,),
     )
 
 
-def estimate(bench: Bench) -> ChapterResult:
+def estimate(paper: PaperRun) -> ChapterResult:
     """Time a short run of the locked configuration on this machine, and multiply by the runs to come."""
-    study = bench.study
-    seconds, runs = _seconds_per_run(bench, study), planned_runs(bench.settings, study.config, len(study.candidates()))
-    together = sum(runs.values()) * seconds / bench.jobs
-    content = {"seconds_per_run": seconds, "runs": runs, "jobs": bench.jobs, "seconds": together}
-    write_sealed(bench.folder / ESTIMATE, content)
+    study = paper.study
+    seconds, runs = _seconds_per_run(paper, study), planned_runs(paper.settings, study.config, len(study.candidates()))
+    together = sum(runs.values()) * seconds / paper.jobs
+    content = {"seconds_per_run": seconds, "runs": runs, "jobs": paper.jobs, "seconds": together}
+    write_sealed(paper.folder / ESTIMATE, content)
     told = ", ".join(f"{name} {count}" for name, count in runs.items())
     return ChapterResult(
         f"at most {spoken(seconds)} a run of the locked size, {sum(runs.values())} runs ({told}), "
-        f"{bench.jobs} side by side: about {spoken(together)} if none stops early; baselines come on top",
+        f"{paper.jobs} side by side: about {spoken(together)} if none stops early; baselines come on top",
         (ESTIMATE,),
     )
 
 
-def _seconds_per_run(bench: Bench, study: Study) -> float:
+def _seconds_per_run(paper: PaperRun, study: Study) -> float:
     """All epochs at the pace of a warm one, and what a run takes beside them: its start and its judgement."""
     from crossfeed.evaluation.bundle import measure_bundle
     from crossfeed.model.world_model import WorldModel
@@ -151,7 +151,7 @@ def _seconds_per_run(bench: Bench, study: Study) -> float:
     sources, began = source_tables(study.store), time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
         run = train(
-            sources, timed, Path(scratch) / "run", device=bench.device, on_epoch=lambda row: rows.append({**row})
+            sources, timed, Path(scratch) / "run", device=paper.device, on_epoch=lambda row: rows.append({**row})
         )
         shared, path = study.protocol["shared_sensors"], Path(scratch) / "bundle.json"
         measure_bundle(WorldModel.load(run.model), sources, timed, run.summary, shared, path)
@@ -178,27 +178,27 @@ def planned_runs(settings: PaperSettings, config: RunConfig, candidates: int) ->
     }
 
 
-def search(bench: Bench) -> ChapterResult:
+def search(paper: PaperRun) -> ChapterResult:
     """Twenty candidates with every seed, on source rows alone."""
-    study = bench.study
-    study.plan(seeds=bench.settings.seeds)
-    study.search(bench.engine)
+    study = paper.study
+    study.plan(seeds=paper.settings.seeds)
+    study.search(paper.engine)
     lines = study.rank(stages=["search"])
     invalid = [line.candidate for line in lines if line.invalid_seeds]
-    told = f"{len(lines)} candidates x {bench.settings.seeds} seeds; {lines[0].candidate} leads"
+    told = f"{len(lines)} candidates x {paper.settings.seeds} seeds; {lines[0].candidate} leads"
     return ChapterResult(told + (f"; with failed runs: {', '.join(invalid)}" if invalid else ""), (_DONE,))
 
 
-def confirm(bench: Bench) -> ChapterResult:
+def confirm(paper: PaperRun) -> ChapterResult:
     """Further seeds until the leader stands and has as many valid ones as the lock asks for.
 
     A leader that no seed can make lockable is passed over, as the protocol says, and the next ones are confirmed.
     """
-    study = bench.study
-    found = study.confirm(bench.engine)
+    study = paper.study
+    found = study.confirm(paper.engine)
     while out := next((one.passes_over for one in refusals(study.store) if one.passes_over), None):
         try:
-            found = study.confirm(bench.engine, pass_over=out)
+            found = study.confirm(paper.engine, pass_over=out)
         except ConfigError as error:
             return ChapterResult(error.found, (_DONE,))
     stands = "the leader stands" if found.stable else "the leader still changes"
@@ -207,13 +207,13 @@ def confirm(bench: Bench) -> ChapterResult:
     return ChapterResult(told + (f"; passed over: {', '.join(gone)}" if gone else ""), (_DONE,))
 
 
-def lock(bench: Bench) -> ChapterResult:
+def lock(paper: PaperRun) -> ChapterResult:
     """Freeze the leader, or keep the reasons why the protocol refuses; the target then stays sealed."""
-    study = bench.study
-    if not is_locked(bench.folder):
+    study = paper.study
+    if not is_locked(paper.folder):
         reasons = [] if study.store.entries("lock") else study.refusals()
         if reasons:
-            write_json(bench.folder / REFUSAL, reasons)
+            write_json(paper.folder / REFUSAL, reasons)
             return ChapterResult(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
         study.lock()
     content = study.store.entries("lock")[-1].content
@@ -224,32 +224,32 @@ def lock(bench: Bench) -> ChapterResult:
     )
 
 
-def initialisation(bench: Bench) -> ChapterResult:
+def initialisation(paper: PaperRun) -> ChapterResult:
     """Table 2a: scratch, pretrained body and complete checkpoint on the same seeds."""
-    return _ready(bench, "initialisation", bench.settings.initialisation_seeds)
+    return _ready(paper, "initialisation", paper.settings.initialisation_seeds)
 
 
-def ablations(bench: Bench) -> ChapterResult:
+def ablations(paper: PaperRun) -> ChapterResult:
     """Table 2b: one factor at a time with one seed each, as in the paper."""
-    return _ready(bench, "ablations", 1)
+    return _ready(paper, "ablations", 1)
 
 
-def no_latent(bench: Bench) -> ChapterResult:
+def no_latent(paper: PaperRun) -> ChapterResult:
     """The locked configuration without the latent objective: trained before the target is opened, judged after."""
-    if not is_locked(bench.folder):
+    if not is_locked(paper.folder):
         return ChapterResult(NO_LOCK)
-    config = RunConfig.model_validate(bench.study.store.run(chosen_run(bench.folder)).config)
-    return _ready(bench, "no-latent", bench.settings.pairs, config, NO_LATENT)
+    config = RunConfig.model_validate(paper.study.store.run(chosen_run(paper.folder)).config)
+    return _ready(paper, "no-latent", paper.settings.pairs, config, NO_LATENT)
 
 
 def _ready(
-    bench: Bench, kind: str, seeds: int, base: RunConfig | None = None, only: tuple[str, ...] = ()
+    paper: PaperRun, kind: str, seeds: int, base: RunConfig | None = None, only: tuple[str, ...] = ()
 ) -> ChapterResult:
     """Plan a ready study once, run it, and say the clean RMSE of each arm."""
-    study = bench.study
+    study = paper.study
     if not any(entry.content["kind"] == kind for entry in study.store.entries("ready")):
         plan_ready(study.store, kind, base or study.config, seeds, only)
-    study.search(bench.engine)
+    study.search(paper.engine)
     found: dict[str, list[float]] = {}
     for run in study.store.runs("finished"):
         if run.stage == f"ready {kind}":

@@ -8,7 +8,7 @@ from crossfeed.claim import claim
 from crossfeed.demo.chapter import Chapter, run_chapters
 from crossfeed.demo.paper import source, target
 from crossfeed.demo.paper.page import NUMBERS, REPORT, write_page
-from crossfeed.demo.paper.source import Bench
+from crossfeed.demo.paper.source import PaperRun
 from crossfeed.demo.selection import is_locked
 from crossfeed.errors import ConfigError
 from crossfeed.json_file import read_sealed
@@ -18,14 +18,14 @@ from crossfeed.progress import console
 IDENTITY, LOCK = "paper.json", ".paper.lock"
 
 
-def run_paper(bench: Bench) -> dict[str, Any]:
+def run_paper(paper: PaperRun) -> dict[str, Any]:
     """Work through every chapter that is not done yet, and write the page; gives its numbers as plain data."""
-    folder, settings = bench.folder, bench.settings
-    find_clones(list(bench.clones))  # a folder that is no clone is refused before hours of work
+    folder, settings = paper.folder, paper.settings
+    find_clones(list(paper.clones))  # a folder that is no clone is refused before hours of work
     try:
         with locked(folder / LOCK, wait=False):
             claim(folder, IDENTITY, settings.model_dump(mode="json"), "a run through the paper")
-            parts = chapters(bench)
+            parts = chapters(paper)
             seconds = run_chapters(folder, parts)
             written = write_page(folder, settings, [(part.name, part.title) for part in parts])
     except HeldElsewhereError:
@@ -43,9 +43,9 @@ def run_paper(bench: Bench) -> dict[str, Any]:
     }
 
 
-def chapters(bench: Bench) -> list[Chapter]:
+def chapters(paper: PaperRun) -> list[Chapter]:
     """Every step in its order: what is decided on the source, then the lock, then what may look at the target."""
-    seeds = bench.settings.seeds
+    seeds = paper.settings.seeds
     told = [
         ("tables", "Logs become tables by the paper's rule; the audit looks at both", source.tables),
         ("seal", "The target is sealed", source.seal),
@@ -62,9 +62,9 @@ def chapters(bench: Bench) -> list[Chapter]:
         ("release", "The target is released; the arms without the latent objective look at it", target.judge_no_latent),
         ("baselines", "What one would use instead, on the same windows (Fig. 6a)", target.baselines),
     ]
-    if bench.settings.simulated:
+    if paper.settings.simulated:
         told.insert(0, ("logs", "Two simulated machines write their logs", source.simulate))
-    if bench.clones:
-        names = sorted(find_clones(list(bench.clones)))
+    if paper.clones:
+        names = sorted(find_clones(list(paper.clones)))
         told.append(("_".join(names), f"The official code: {', '.join(names)} (App. E)", target.official))
-    return [Chapter(name, title, partial(work, bench)) for name, title, work in told]
+    return [Chapter(name, title, partial(work, paper)) for name, title, work in told]

@@ -14,7 +14,7 @@ import pytest
 from crossfeed.baselines.budget import Budget
 from crossfeed.demo.paper import settings, source, target
 from crossfeed.demo.paper.settings import EXTENTS, Extent, PaperSettings
-from crossfeed.demo.paper.source import Bench
+from crossfeed.demo.paper.source import PaperRun
 from crossfeed.demo.paper.story import run_paper
 from crossfeed.errors import CrossfeedError
 from crossfeed.machines.simulated.production import Order
@@ -57,7 +57,7 @@ CHANGES: tuple[tuple[Any, str, Any], ...] = (
 )  # fmt: skip
 
 
-def stop(_: Bench) -> Any:
+def stop(_: PaperRun) -> Any:
     """A chapter in the middle that cannot go on."""
     raise CrossfeedError("The disk is full.", remedy="Free some space.")
 
@@ -74,12 +74,12 @@ def micro() -> Iterator[PaperSettings]:
 @pytest.fixture(scope="module")
 def told(micro: PaperSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a rehearsal that was stopped after the search and went on to its end."""
-    bench = Bench(tmp_path_factory.mktemp("paper") / "rehearsal", micro, jobs=1, device="cpu")
+    paper = PaperRun(tmp_path_factory.mktemp("paper") / "rehearsal", micro, jobs=1, device="cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "confirm", stop)
         with pytest.raises(CrossfeedError, match=r"(?s)disk is full.*What is finished stays"):
-            run_paper(bench)
-    before = (bench.folder / "chapters" / "search.json").stat().st_mtime_ns
-    run_paper(bench)
-    assert (bench.folder / "chapters" / "search.json").stat().st_mtime_ns == before
-    return bench.folder
+            run_paper(paper)
+    before = (paper.folder / "chapters" / "search.json").stat().st_mtime_ns
+    run_paper(paper)
+    assert (paper.folder / "chapters" / "search.json").stat().st_mtime_ns == before
+    return paper.folder

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 import pytest
 
 from crossfeed.configuration import leaves
-from crossfeed.demo.paper.published import Line, Number, PublishedTable, beside, published
+from crossfeed.demo.paper.published import ComparedNumber, Number, PublishedTable, beside, published
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES
 from crossfeed.study.ready import READY
 from crossfeed.training.run_config import preset
@@ -95,7 +95,7 @@ def test_a_number_that_stands_twice_is_the_same() -> None:
     assert value("target", "locked", "r2") == round(value("runs", "control-0", "r2"), 3)
 
 
-def _line(printed: object, made: Number | None) -> Line:
+def _line(printed: object, made: Number | None) -> ComparedNumber:
     table = PublishedTable("t", "Table", "t", "", {"a": "A"}, {("a", "x"): Number.printed(printed)})
     (line,) = beside(table, {} if made is None else {("a", "x"): made})
     return line

@@ -6,7 +6,7 @@ import pytest
 
 from crossfeed.demo.paper import source
 from crossfeed.demo.paper.settings import PaperSettings
-from crossfeed.demo.paper.source import Bench, make_tables
+from crossfeed.demo.paper.source import PaperRun, make_tables
 from crossfeed.demo.paper.story import IDENTITY, LOCK, chapters, run_paper
 from crossfeed.errors import ConfigError, CrossfeedError, LogError, TableError
 from crossfeed.ingest.pipeline import ingest
@@ -70,42 +70,42 @@ def test_the_time_was_estimated_before_and_measured_after(told: Path) -> None:
 
 def test_a_second_call_repeats_nothing(told: Path, micro: PaperSettings, capsys: pytest.CaptureFixture[str]) -> None:
     notes = {path: path.stat().st_mtime_ns for path in (told / "chapters").iterdir()}
-    assert run_paper(Bench(told, micro, device="cpu"))["locked"]
+    assert run_paper(PaperRun(told, micro, device="cpu"))["locked"]
     assert {path: path.stat().st_mtime_ns for path in notes} == notes
     assert "nothing was left to do" in capsys.readouterr().err
 
 
 def test_another_size_needs_another_folder(told: Path, micro: PaperSettings) -> None:
     with pytest.raises(ConfigError, match="seeds"):
-        run_paper(Bench(told, micro.model_copy(update={"seeds": 3})))
+        run_paper(PaperRun(told, micro.model_copy(update={"seeds": 3})))
 
 
 def test_a_refused_lock_leaves_the_target_sealed_and_the_rest_goes_on(
     told: Path, micro: PaperSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path / "refused", micro, device="cpu")
-    bench.folder.mkdir()
+    paper = PaperRun(tmp_path / "refused", micro, device="cpu")
+    paper.folder.mkdir()
     for name in ("source.parquet", "counts.json", "audit.json"):
-        shutil.copyfile(told / name, bench.folder / name)
+        shutil.copyfile(told / name, paper.folder / name)
     monkeypatch.setattr(Study, "refusals", lambda _: ["weak use of the commands"])
-    shutil.copytree(told / "raw", bench.folder / "raw")
-    assert "went into the vault" in source.seal(bench).sentence
-    assert "weak use" in source.lock(bench).sentence
-    for chapter in chapters(bench):
+    shutil.copytree(told / "raw", paper.folder / "raw")
+    assert "went into the vault" in source.seal(paper).sentence
+    assert "weak use" in source.lock(paper).sentence
+    for chapter in chapters(paper):
         if chapter.name in ("no_latent", "opening", "revin", "second_opening", "release"):
             assert "refused" in chapter.work().sentence
-    assert not [entry for entry in bench.study.ledger() if entry.kind == "opening"]
+    assert not [entry for entry in paper.study.ledger() if entry.kind == "opening"]
 
 
 def test_two_at_once_in_one_folder_are_told_so(told: Path, micro: PaperSettings) -> None:
     with locked(told / LOCK), pytest.raises(ConfigError, match="Another process works through the paper"):
-        run_paper(Bench(told, micro))
+        run_paper(PaperRun(told, micro))
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ConfigError, match="is not the folder of"):
-        run_paper(Bench(tmp_path, PaperSettings(size="tiny", seeds=2)))
+        run_paper(PaperRun(tmp_path, PaperSettings(size="tiny", seeds=2)))
     assert not (tmp_path / IDENTITY).exists()
 
 
@@ -117,13 +117,13 @@ def test_logs_are_named_once(tmp_path: Path) -> None:
         PaperSettings.of(tmp_path, tmp_path / "nowhere", False, "tiny", 2)
 
 
-def _bench(folder: Path, thws: Path, joanneum: Path) -> Bench:
-    return Bench(folder, PaperSettings.of(thws, joanneum, False, "tiny", 2))
+def _paper(folder: Path, thws: Path, joanneum: Path) -> PaperRun:
+    return PaperRun(folder, PaperSettings.of(thws, joanneum, False, "tiny", 2))
 
 
 def test_a_folder_of_other_logs_is_refused(told: Path, tmp_path: Path) -> None:
     with pytest.raises(LogError):
-        make_tables(_bench(tmp_path, told / "raw" / "joanneum", told / "raw" / "thws"))
+        make_tables(_paper(tmp_path, told / "raw" / "joanneum", told / "raw" / "thws"))
 
 
 def test_a_download_that_was_stopped_is_refused(told: Path, tmp_path: Path) -> None:
@@ -131,12 +131,12 @@ def test_a_download_that_was_stopped_is_refused(told: Path, tmp_path: Path) -> N
     shutil.copytree(told / "raw" / "thws", logs)
     (logs / "data_v1_0_1.csv.partial").touch()
     with pytest.raises(LogError, match="not finished"):
-        make_tables(_bench(tmp_path, logs, told / "raw" / "joanneum"))
+        make_tables(_paper(tmp_path, logs, told / "raw" / "joanneum"))
 
 
 def test_less_than_the_published_logs_is_refused(told: Path, tmp_path: Path) -> None:
     with pytest.raises(TableError, match="9 sessions, fewer than the published"):
-        make_tables(_bench(tmp_path, told / "raw" / "thws", told / "raw" / "joanneum"))
+        make_tables(_paper(tmp_path, told / "raw" / "thws", told / "raw" / "joanneum"))
 
 
 def test_tables_of_another_rule_are_refused_before_the_study_begins(told: Path, tmp_path: Path) -> None:
@@ -144,15 +144,15 @@ def test_tables_of_another_rule_are_refused_before_the_study_begins(told: Path, 
     ingest(log_format_named("thws"), told / "raw" / "thws").write(path)
     target = tmp_path / "theirs.parquet"
     Table.read(told / "released" / "target.parquet").write(target)
-    bench = _bench(tmp_path / "out", path, target)
-    make_tables(bench)
+    paper = _paper(tmp_path / "out", path, target)
+    make_tables(paper)
     with pytest.raises(CrossfeedError, match=r"rule crossfeed.*--rule paper"):
-        source.seal(bench)
-    assert not (bench.folder / "study").exists()
+        source.seal(paper)
+    assert not (paper.folder / "study").exists()
 
 
 def test_a_folder_that_is_no_clone_is_refused_before_anything_is_done(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "out", PaperSettings(size="tiny", seeds=2), clones=(tmp_path,))
+    paper = PaperRun(tmp_path / "out", PaperSettings(size="tiny", seeds=2), clones=(tmp_path,))
     with pytest.raises(ConfigError, match="not a clone"):
-        run_paper(bench)
-    assert not bench.folder.exists()
+        run_paper(paper)
+    assert not paper.folder.exists()
