@@ -216,7 +216,7 @@ _OWN_TEST = {
     "model/parts": "packing",
     "serving": "history override_rows plan_program plan_table",
     "study": "contrast halving prune",
-    "study/record": "conditions score",
+    "study/record": "score",
     "training": "budget order selection step",
     "training/measure": "health metrics validate",
     "training/update": "adamw average optimiser",

@@ -147,13 +147,11 @@ def declare(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="A name for the ablation.")],
     arm: Annotated[list[str], typer.Option(help="name:setting=value,... (repeatable); the first is the control.")],
-    condition: Annotated[str, typer.Option(help="When the target may be opened for it.")],
     seeds: Annotated[int, typer.Option(min=1, help="Paired seeds.")] = 3,
 ) -> None:
-    """Declare an ablation before it runs, with the condition under which it may open the target.
+    """Declare an ablation before it runs; it may open the target if every arm lowers all RMSE components at home.
 
     Example: crossfeed study declare mystudy revin --arm control: --arm revin:model.instance_norm.kind=pure
-    --condition "all rmse components better on source validation"
     """
     from crossfeed.configuration import parse_assignments
 
@@ -161,7 +159,7 @@ def declare(
     for text in arm:
         label, _, changes = text.partition(":")
         arms[label] = parse_assignments([part for part in changes.split(",") if part])
-    declared = _opened(folder).declare(name, arms, seeds, condition)
+    declared = _opened(folder).declare(name, arms, seeds)
     typer.echo(f"Declared '{declared.name}'. Now: crossfeed study search {folder} --planned")
 
 

@@ -7,21 +7,19 @@ from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.study.lock import verified_lock
 from crossfeed.study.record import ledger
-from crossfeed.study.record.conditions import parse_condition
-from crossfeed.study.record.declaration import Declaration, declarations
+from crossfeed.study.record.declaration import CONDITION, Declaration, declarations
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan, without_seed
 from crossfeed.training.run_config import RunConfig
 
 
-def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
+def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int) -> Declaration:
     """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
     locked, _ = verified_lock(store)
     _refuse_after_release(store)
-    parse_condition(condition)
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
-    declaration = Declaration(name, dict(arms), seeds, condition)
+    declaration = Declaration(name, dict(arms), seeds)
     taken = [*(run.stage for run in store.runs()), *(earlier.stage for earlier in declarations(store))]
     if declaration.stage in taken:
         raise ConfigError(
@@ -41,7 +39,7 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
                 remedy="A declaration after the fact is refused.",
             )
     control = next(iter(arms))
-    content = {"name": name, "control": control, "arms": dict(arms), "seeds": seeds, "condition": condition}
+    content = {"name": name, "control": control, "arms": dict(arms), "seeds": seeds, "condition": CONDITION}
     store.record("declaration", content)
     plan(store, configs, range(seeds), declaration.stage)
     return declaration

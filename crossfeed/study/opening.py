@@ -15,7 +15,7 @@ from crossfeed.json_file import write_json
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import vault
 from crossfeed.study.lock import verified_lock
-from crossfeed.study.record.declaration import Declaration, declared, verdict_of
+from crossfeed.study.record.declaration import CONDITION, Declaration, declared, verdict_of
 from crossfeed.study.record.identity import check_version, source_tables
 from crossfeed.study.record.outcomes import flags_of, has_numbers
 from crossfeed.study.record.store import Run, Store
@@ -119,7 +119,7 @@ def _need_verdict(store: Store, plan: Declaration, runs: Sequence[Run], locked: 
     if not verdict.holds:
         raise ConfigError(
             f"The condition of '{plan.name}' does not hold on source validation, so the target stays sealed.",
-            expected=plan.condition,
+            expected=CONDITION,
             remedy="The verdict is in the ledger; report it as it is.",
         )
 

@@ -128,9 +128,9 @@ class Study:
         """Freeze the leader at its median or best seed; without a word as the protocol has it."""
         return lock(self.store, seed)
 
-    def declare(self, name: str, arms: Mapping[str, dict[str, Any]], seeds: int, condition: str) -> Declaration:
-        """Announce an ablation that may open the target again if its condition holds on the source."""
-        return declare(self.store, name, arms, seeds, condition)
+    def declare(self, name: str, arms: Mapping[str, dict[str, Any]], seeds: int) -> Declaration:
+        """Announce an ablation that may open the target again if every arm has smaller errors on the source."""
+        return declare(self.store, name, arms, seeds)
 
     def unseal(self, declaration: str | None = None) -> dict[str, Any]:
         """Open the target, once."""

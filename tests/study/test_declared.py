@@ -9,14 +9,13 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.study import vault
-from crossfeed.study.record.declaration import declared, verdict_of
+from crossfeed.study.record.declaration import RMSE_COMPONENTS, declared, verdict_of
 from crossfeed.study.record.outcomes import COLLAPSED
 from crossfeed.study.record.store import Run
 from crossfeed.study.repetition import Drift, control_drift
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, kinds
 
-CONDITION = "any of clean, masked, schema_drop, long_horizon, calibration better on source validation"
 ARMS: dict[str, dict[str, Any]] = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
 
 
@@ -27,7 +26,7 @@ class Flagging(InProcess):
         for name, outcome in super().execute(folder, next_run):
             if ".revin-" in name:
                 outcome["invalid"] = f"{COLLAPSED} at the selected pretraining checkpoint: raw spread 0.04"
-                outcome["bundle"]["components"]["clean"] = 0.01
+                outcome["bundle"]["components"] |= dict.fromkeys(RMSE_COMPONENTS, 0.01)
             yield name, outcome
 
 
@@ -36,7 +35,7 @@ def _by_name(study: Study) -> dict[str, Run]:
 
 
 def test_an_ablation_whose_runs_the_gate_flagged_could_not_be_opened(opened: Study) -> None:
-    opened.declare("revin", ARMS, 1, CONDITION)
+    opened.declare("revin", ARMS, 1)
     opened.search(Flagging())
     assert _by_name(opened)["revin.revin-0"].status == "invalid", "it stays out of every ranking"
     assert verdict_of(opened.store, declared(opened.store, "revin")).seeds == (0,)
@@ -48,7 +47,7 @@ def test_an_ablation_whose_runs_the_gate_flagged_could_not_be_opened(opened: Stu
 
 
 def test_the_control_was_whichever_arm_came_first_in_the_alphabet(opened: Study) -> None:
-    opened.declare("order", {"with": {}, "alone": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+    opened.declare("order", {"with": {}, "alone": {"model.instance_norm.kind": "pure"}}, 1)
     found = declared(opened.store, "order")
     assert list(found.arms) == ["with", "alone"]
 
@@ -56,7 +55,7 @@ def test_the_control_was_whichever_arm_came_first_in_the_alphabet(opened: Study)
         def execute(self, folder: Any, next_run: Any) -> Any:
             for name, outcome in super().execute(folder, next_run):
                 if ".alone-" in name:
-                    outcome["bundle"]["components"]["clean"] = 0.01
+                    outcome["bundle"]["components"] |= dict.fromkeys(RMSE_COMPONENTS, 0.01)
                 yield name, outcome
 
     opened.search(Better())
@@ -70,7 +69,7 @@ def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
             for name, outcome in super().execute(folder, next_run):
                 yield name, {**outcome, "invalid": "replay mismatch"} if ".revin-" in name else outcome
 
-    opened.declare("revin", ARMS, 1, CONDITION)
+    opened.declare("revin", ARMS, 1)
     opened.search(Failing())
     with pytest.raises(ConfigError, match=r"revin\.revin-0: replay mismatch") as caught:
         opened.unseal("revin")
@@ -78,7 +77,7 @@ def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
 
 
 def test_a_declared_opening_came_before_the_confirmatory_one(locked: Study) -> None:
-    locked.declare("revin", ARMS, 1, CONDITION)
+    locked.declare("revin", ARMS, 1)
     locked.search(InProcess())
     with pytest.raises(ConfigError, match="confirmatory opening comes first"):
         locked.unseal("revin")
@@ -89,7 +88,7 @@ def test_a_declared_opening_came_before_the_confirmatory_one(locked: Study) -> N
 
 
 def test_a_control_that_does_not_repeat_its_search_run_opens_nothing(opened: Study) -> None:
-    opened.declare("revin", ARMS, 2, CONDITION)
+    opened.declare("revin", ARMS, 2)
 
     class Drifting(InProcess):
         def execute(self, folder: Any, next_run: Any) -> Any:
@@ -140,7 +139,7 @@ def _apart(study: Study) -> dict[str, float]:
 def ablated_folder(opened_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The opened study with an ablation that was declared and trained."""
     study = Study(shutil.copytree(opened_folder, tmp_path_factory.mktemp("ablated") / "study"))
-    study.declare("revin", ARMS, 1, CONDITION)
+    study.declare("revin", ARMS, 1)
     study.search(InProcess())
     return study.store.folder
 

@@ -6,12 +6,11 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.study import opening, vault
-from crossfeed.study.record.conditions import ConditionVerdict
+from crossfeed.study.record.declaration import ConditionVerdict
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, begin, command, kinds
 from tests.training.conftest import toy_table
 
-CONDITION = "all rmse components better on source validation"
 ARMS = {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}
 
 
@@ -101,10 +100,10 @@ def test_a_release_replaces_no_file(opened: Study, tmp_path: Path) -> None:
 def test_after_a_release_nothing_new_can_be_declared_but_what_was_declared_may_open(
     opened: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened.declare("before", ARMS, 1, CONDITION)
+    opened.declare("before", ARMS, 1)
     opened.release(tmp_path / "out")
     with pytest.raises(ConfigError, match="was released on") as caught:
-        opened.declare("after", ARMS, 1, CONDITION)
+        opened.declare("after", ARMS, 1)
     assert "exploration" in caught.value.remedy
     assert kinds(opened).count("declaration") == 1
     opened.search(InProcess())

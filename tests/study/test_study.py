@@ -18,8 +18,6 @@ from crossfeed.study.study import Study
 from tests.study.conftest import CANDIDATES, InProcess, begin, kinds
 from tests.training.conftest import toy_table
 
-CONDITION = "all rmse components better on source validation"
-
 
 def test_the_target_table_moves_into_the_vault_and_cannot_be_read_there(tmp_path: Path) -> None:
     study = begin(tmp_path / "study")
@@ -197,15 +195,15 @@ def test_what_was_run_cannot_be_declared_after_the_fact(locked: Study) -> None:
     )
     settings = {name: value for name, value in leaves(other.config).items() if name != "training.seed"}
     with pytest.raises(ConfigError, match="after the fact"):
-        locked.declare("late", {"control": {}, "variant": settings}, 1, CONDITION)
+        locked.declare("late", {"control": {}, "variant": settings}, 1)
 
 
 def test_a_declared_ablation_opens_the_target_only_if_its_condition_holds(opened: Study) -> None:
-    opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+    opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1)
     with pytest.raises(ConfigError, match="unfinished runs"):
         opened.unseal("revin")
     with pytest.raises(ConfigError, match="declared before"):
-        opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1, CONDITION)
+        opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1)
     opened.search(InProcess())
     components = {run.candidate: run.outcome["bundle"]["components"] for run in opened.store.runs("finished")}
     better = all(
@@ -224,9 +222,9 @@ def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
     opened: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossfeed.study import opening
-    from crossfeed.study.record.conditions import ConditionVerdict
+    from crossfeed.study.record.declaration import ConditionVerdict
 
-    opened.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1, CONDITION)
+    opened.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1)
     opened.search(InProcess())
     monkeypatch.setattr(opening, "verdict_of", lambda *_: ConditionVerdict(False, (0,), {"clean": [0.1]}))
     with pytest.raises(ConfigError, match="does not hold"):

@@ -8,8 +8,7 @@ from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns, filled, section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
-from crossfeed.study.record.conditions import RMSE_COMPONENTS
-from crossfeed.study.record.declaration import Declaration
+from crossfeed.study.record.declaration import RMSE_COMPONENTS, Declaration
 from crossfeed.study.record.outcomes import flag_of, has_numbers
 from crossfeed.study.repetition import Drift
 

@@ -116,8 +116,7 @@ def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any
             for arm, changed in Declaration.recorded(content).arms.items()
         )
         lines += [
-            f'crossfeed study declare again {content["name"]} {arms} --condition "{content["condition"]}" '
-            f"--seeds {content['seeds']}",
+            f"crossfeed study declare again {content['name']} {arms} --seeds {content['seeds']}",
             "crossfeed study search again --planned",
             f"crossfeed study unseal again --declared {content['name']}",
         ]
