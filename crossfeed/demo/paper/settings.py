@@ -22,7 +22,6 @@ BASELINES = (
     "itransformer",
 )  # fmt: skip
 REVIN: dict[str, dict[str, Any]] = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
-CONDITION = "all rmse components better on source validation"
 # Arms that isolate the latent objective: its term off, and the likelihood alone for one stage and for both.
 NO_LATENT = ("latent_weight_0", "likelihood_only", "likelihood_only_all_epochs")
 

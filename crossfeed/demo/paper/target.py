@@ -3,7 +3,7 @@
 from crossfeed.baselines.clones import find_clones
 from crossfeed.baselines.compare import compare
 from crossfeed.demo.chapter import ChapterResult
-from crossfeed.demo.paper.settings import BASELINES, CONDITION, REVIN
+from crossfeed.demo.paper.settings import BASELINES, REVIN
 from crossfeed.demo.paper.source import NO_LOCK, PaperRun
 from crossfeed.demo.rivals import TABLE, finished_rivals
 from crossfeed.demo.selection import RELEASED, RESULT, STUDY, chosen_run, is_locked, opening
@@ -11,7 +11,7 @@ from crossfeed.demo.tables import SOURCE
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import write_json, write_sealed
-from crossfeed.study.record.declaration import declarations
+from crossfeed.study.record.declaration import CONDITION, declarations
 from crossfeed.study.record.identity import source_tables
 from crossfeed.study.record.outcomes import has_numbers
 from crossfeed.training.run_config import RunConfig
@@ -43,7 +43,7 @@ def declare_revin(paper: PaperRun) -> ChapterResult:
         return ChapterResult(NO_LOCK)
     study = paper.study
     if NAME not in [one.name for one in declarations(study.store)]:
-        study.declare(NAME, REVIN, paper.settings.pairs, CONDITION)
+        study.declare(NAME, REVIN, paper.settings.pairs)
     study.search(paper.engine)
     (line,) = [one for one in study.contrasts() if (one.contrast, one.metric, one.arm) == (NAME, "clean", "revin")]
     return ChapterResult(

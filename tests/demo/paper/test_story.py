@@ -43,7 +43,7 @@ def test_published_numbers_stand_beside_those_of_the_study(told: Path) -> None:
     }
     opening = json.loads((told / "study" / "results" / "target-1.json").read_text(encoding="utf-8"))
     (name,) = opening["command_use"]
-    assert found["transfer", "locked", "target_rmse"] == opening["scores"][name]["rmse"]
+    assert found["transfer", "locked", "target_rmse"] == pytest.approx(opening["scores"][name]["rmse"])
     assert found["transfer", "locked", "target_nll"] == pytest.approx(opening["scores"][name]["nll"] - 0.9189385)
     assert found["data", "target", "sensors"] == 10
     assert found["data", "source", "sessions"] == 9
@@ -62,7 +62,7 @@ def test_published_numbers_stand_beside_those_of_the_study(told: Path) -> None:
 
 def test_the_time_was_estimated_before_and_measured_after(told: Path) -> None:
     before = read_sealed(told / "estimate.json")
-    assert before["runs"]["search"] == 6
+    assert before["runs"]["search"] == 4
     assert before["seconds"] > 0
     page = (told / "report.html").read_text(encoding="utf-8")
     assert "most of it went into" in page
