@@ -49,11 +49,11 @@ def made(folder: Path) -> dict[str, Made]:
         "ablations": lambda: _ablations(contrasts),
         "selection": lambda: _selection(study),
         "search": lambda: _search(study),
-        "transfer": lambda: _transfer(folder, runs, second),
-        "target": lambda: _target(folder, second),
-        "runs": lambda: _runs(second),
-        "channels": lambda: _channels(second),
-        "channel_nll": lambda: _channel_nll(second),
+        "transfer": lambda: of_transfer(folder, runs, second),
+        "target": lambda: of_target(folder, second),
+        "runs": lambda: of_runs(second),
+        "channels": lambda: of_channels(second),
+        "channel_nll": lambda: of_channel_nll(second),
         "paired": lambda: _paired(contrasts, runs),
         "gate": lambda: _gate(study),
         "baselines": lambda: _baselines(folder),
@@ -181,7 +181,8 @@ def _confirmed(study: Study) -> Made:
     return found
 
 
-def _transfer(folder: Path, runs: Iterable[Run], second: Mapping[str, Any]) -> Made:
+def of_transfer(folder: Path, runs: Iterable[Run], second: Mapping[str, Any]) -> Made:
+    """Table 3: floors and the locked model of the first opening, RevIN of the second, official code."""
     found: Made = {}
     if is_locked(folder) and (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
@@ -201,7 +202,8 @@ def _transfer(folder: Path, runs: Iterable[Run], second: Mapping[str, Any]) -> M
     return found
 
 
-def _target(folder: Path, second: Mapping[str, Any]) -> Made:
+def of_target(folder: Path, second: Mapping[str, Any]) -> Made:
+    """What the text says of the target beside Table 3; arms of the second opening over their seeds."""
     found: Made = {}
     if is_locked(folder) and (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
@@ -218,7 +220,8 @@ def _target(folder: Path, second: Mapping[str, Any]) -> Made:
     return found
 
 
-def _runs(second: Mapping[str, Any]) -> Made:
+def of_runs(second: Mapping[str, Any]) -> Made:
+    """Every run of the second opening."""
     found: Made = {}
     for arm in ARMS:
         for seed, name in arm_runs(second, arm).items():
@@ -228,7 +231,8 @@ def _runs(second: Mapping[str, Any]) -> Made:
     return found
 
 
-def _channels(second: Mapping[str, Any]) -> Made:
+def of_channels(second: Mapping[str, Any]) -> Made:
+    """RMSE of the channels that the paper names, arm by arm."""
     found: Made = {}
     for arm in ARMS:
         tables = [second["by_channel"][name] for name in arm_runs(second, arm).values()]
@@ -237,7 +241,8 @@ def _channels(second: Mapping[str, Any]) -> Made:
     return found
 
 
-def _channel_nll(second: Mapping[str, Any]) -> Made:
+def of_channel_nll(second: Mapping[str, Any]) -> Made:
+    """Likelihood of every channel under RevIN at the first seed."""
     first = arm_runs(second, "revin").get(0)
     rows = second["by_channel"][first] if first else {}
     return {("revin-0", channel): _likelihood(row) for channel, row in rows.items()}

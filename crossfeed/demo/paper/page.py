@@ -1,6 +1,7 @@
 """The page of the paper: every published number beside the one just made, then the whole report of the study."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.reporting.artefacts import Artefacts, gather
 from crossfeed.reporting.blocks import Block, Document, Figure, Note, ReportTable, Section, VerdictBox, columns
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.reporting.report import SIMULATED, WrittenReport, compose, write_document
+from crossfeed.reporting.report import WrittenReport, compose, write_document
 from crossfeed.study.study import Study
 from crossfeed.training.loop import spoken
 
@@ -40,7 +41,7 @@ _FACTORS = {
 
 def write_page(folder: Path, settings: PaperSettings, chapters: Sequence[tuple[str, str]]) -> WrittenReport:
     """Write FOLDER/report.html with its tables and figures; `chapters` are names and titles in their order."""
-    found = gather(folder / STUDY)
+    found = replace(gather(folder / STUDY), simulated=settings.simulated)
     numbers = made(folder)
     lines = {name: beside(table, numbers.get(name, {})) for name, table in published().items()}
     write_sealed(folder / NUMBERS, {name: [_plain(line) for line in table] for name, table in lines.items()})
@@ -58,7 +59,7 @@ def write_page(folder: Path, settings: PaperSettings, chapters: Sequence[tuple[s
         _verdict(folder, lines, settings, found),
         tuple(section for section in sections if section.blocks),
         report.facts,
-        SIMULATED if settings.simulated else "",
+        report.remark,
     )
     return write_document(document, folder)
 
