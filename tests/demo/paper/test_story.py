@@ -170,7 +170,7 @@ def test_tables_of_another_rule_are_refused_before_the_study_begins(told: Path, 
     Table.read(told / "released" / "target.parquet").write(target)
     paper = _paper(tmp_path / "out", path, target)
     make_tables(paper)
-    with pytest.raises(CrossfeedError, match=r"rule crossfeed.*--rule paper"):
+    with pytest.raises(CrossfeedError, match=r"(?s)rule crossfeed.*--rule paper"):
         source.seal(paper)
     assert not (paper.folder / "study").exists()
 
