@@ -1,15 +1,20 @@
-"""Few-shot adaptation: learn from the leading fraction of each run, judge on what follows the largest one."""
+"""Few-shot adaptation: learn from the leading fraction of each run, judge on what follows.
+
+Two ways: ours (likelihood, one query for all fractions), and that of the paper and its authors (`PAPER`: squared error,
+each fraction judged on what follows it).
+"""
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from crossfeed.adaptation.learning import errors_in_advance, update
+from crossfeed.adaptation.learning import Loss, errors_in_advance, update
 from crossfeed.adaptation.parameters import Adaptable, Mode, Prepared, finish, prepare
 from crossfeed.adaptation.result import FewShotResult, FractionResult
-from crossfeed.adaptation.support import support_and_query
+from crossfeed.adaptation.support import Query, support_and_query
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
@@ -33,6 +38,16 @@ class FewShotConfig(CheckedForm):
     rank: int = Field(4, ge=1)
     clip_norm: float = Field(1.0, gt=0.0)
     seed: int = Field(0, ge=0)
+    loss: Loss = "likelihood"
+    query: Query = "common"
+
+    @classmethod
+    def of(cls, preset: str) -> Self:
+        """The defaults under a preset: `paper` learns and judges as its authors did, every other one as we do."""
+        return cls(**(PAPER if preset == "paper" else {}))
+
+
+PAPER: dict[str, Any] = {"loss": "squared", "query": "each"}
 
 
 @dataclass(frozen=True)
@@ -56,8 +71,8 @@ def parse_fractions(text: str) -> tuple[float, ...]:
 
 @wide_products()
 def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) -> FewShot:
-    """Adapt anew for every fraction and score all of them on the common query set, beside zero-shot."""
-    divided = support_and_query(data.windows, config.fractions)
+    """Adapt anew for every fraction and score it on its query set, beside zero-shot on the same windows."""
+    divided = support_and_query(data.windows, config.fractions, config.query)
     rows: list[FractionResult] = []
     scores: list[Scores] = []  # the first ones are of zero-shot
     adapted = forecaster
@@ -68,25 +83,30 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
             ahead_SHC = torch.cat([errors_in_advance(forecaster, batch) for batch in batches(data.windows, index_W)])
             learn(prepared, data.windows, index_W, ahead_SHC, config)
             adapted, moved, updates = finish(prepared), prepared.count, config.steps
-        own = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
+        query_W = divided.query[fraction]
+        own = evaluate(adapted, data, query_W, title=f"Few-shot {fraction:.0%}")
         scores.append(own)
+        if config.query == "each" and adapted is not forecaster:
+            zero_shot = evaluate(forecaster, data, query_W, title=f"Zero-shot after {fraction:.0%}")
+        else:
+            zero_shot = scores[0] if config.query == "common" else own
         row = FractionResult(
             fraction=fraction,
             support_windows=len(index_W),
+            query_windows=len(query_W),
             runs_without_support=divided.runs_without_support.get(fraction, ()),
             updates=updates,
             parameters_moved=moved,
             remark="" if updates or not fraction else "no complete window in the support: zero-shot",
             metrics=own.metrics(),
-            rmse_ratio=ratio(own, scores[0], "squared"),
-            crps_ratio=ratio(own, scores[0], "crps"),
+            rmse_ratio=ratio(own, zero_shot, "squared"),
+            crps_ratio=ratio(own, zero_shot, "crps"),
             runs={run: metrics["rmse"] for run, metrics in own.by("run").items()},
             sensors={name: metrics["crps"] for name, metrics in own.by("channel").items()},
         )
         rows.append(row)
     result = FewShotResult(
         config=config.model_dump(mode="json"),
-        query_windows=len(divided.query),
         runs_without_query=divided.runs_without_query,
         fractions=tuple(rows),
     )
@@ -94,7 +114,7 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
 
 
 def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> None:
-    """Take `steps` steps on batches of the support, drawn by the seed; the spread learns from the zero-shot errors."""
+    """Take `steps` steps on batches of the support, drawn by the seed; `ahead_SHC` are the zero-shot errors."""
     device = windows.last_W.device
     optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
     generator = torch.Generator().manual_seed(config.seed)
@@ -102,5 +122,6 @@ def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Te
         for _ in range(config.steps):
             drawn = torch.randperm(len(index_W), generator=generator)[: config.batch_size]
             ahead_BHC = ahead_SHC[drawn.to(device)]
-            update(prepared, windows.batch(index_W[drawn].to(device)), ahead_BHC, optimiser, config.clip_norm)
+            batch = windows.batch(index_W[drawn].to(device))
+            update(prepared, batch, ahead_BHC, optimiser, config.clip_norm, config.loss)
             task.advance()

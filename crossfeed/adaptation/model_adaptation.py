@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
+from crossfeed.adaptation.fewshot import PAPER, FewShotConfig, few_shot
 from crossfeed.adaptation.online import Online, OnlineConfig, online
 from crossfeed.adaptation.parameters import Adaptable, Mode
 from crossfeed.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
@@ -112,14 +112,21 @@ def adapt(
 
 
 def fewshot_or_online(
-    fractions: tuple[float, ...], streaming: bool, mode: Mode, steps: int | None, rate: float, seed: int
-) -> tuple[FewShotConfig | None, OnlineConfig | None]:
+    fractions: tuple[float, ...], streaming: bool, mode: Mode, steps: int | None, rate: float, seed: int,
+    protocol: str = "crossfeed",
+) -> tuple[FewShotConfig | None, OnlineConfig | None]:  # fmt: skip
     """What the command line asks for: one of the two ways to adapt, with its own defaults."""
     asked: dict[str, Any] = {"mode": mode, "learning_rate": rate, "seed": seed}
     asked |= {} if steps is None else {"steps": steps}
     if streaming:
+        if protocol == "paper":
+            raise ConfigError(
+                "Online adaptation was asked for under the protocol 'paper', which has none.",
+                expected="online under the protocol crossfeed, or few-shot",
+            )
         return None, parse(OnlineConfig, asked, "The request")
-    return parse(FewShotConfig, asked | {"fractions": fractions}, "The request"), None
+    asked |= {"fractions": fractions, **(PAPER if protocol == "paper" else {})}
+    return parse(FewShotConfig, asked, "The request"), None
 
 
 def _first_share(fewshot: FewShotConfig | None) -> float:

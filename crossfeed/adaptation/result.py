@@ -14,13 +14,14 @@ from crossfeed.json_file import plain
 
 @dataclass(frozen=True)
 class FractionResult(MetricsInline):
-    """What learning from one leading share of each run brought, on a query that all shares have in common."""
+    """What learning from one leading share of each run brought, on the windows it is judged by."""
 
     fraction: float
     support_windows: int
+    query_windows: int
     updates: int
     remark: str
-    rmse_ratio: Interval  # over zero-shot, as the next
+    rmse_ratio: Interval  # over zero-shot on the same windows, as the next
     crps_ratio: Interval = UNKNOWN
     runs: dict[str, float | None] = field(default_factory=dict)  # RMSE of each
     sensors: dict[str, float | None] = field(default_factory=dict)  # CRPS of each
@@ -33,7 +34,6 @@ class FewShotResult:
     """Every share beside zero-shot."""
 
     config: dict[str, Any]
-    query_windows: int
     fractions: tuple[Annotated[FractionResult, BeforeValidator(FractionResult.gathered)], ...]
     runs_without_query: tuple[str, ...] = ()
 

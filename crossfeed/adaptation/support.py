@@ -1,12 +1,14 @@
 """Which windows of a new machine may be learned from, and which are kept to judge by.
 
 K context rows, T longest horizon. The leading fraction of each run is support; the query is what follows the largest
-support, the same for every fraction, zero included. No row belongs to both.
+support, the same for every fraction, zero included (`common`), or what follows each support, as in the paper (`each`).
+No row belongs to a support and its query.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,18 +16,20 @@ from torch import Tensor
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.windows.windows import WindowSet
 
+Query = Literal["common", "each"]
+
 
 @dataclass(frozen=True)
 class SupportAndQuery:
-    """Window numbers of the support of each fraction and of the common query set."""
+    """Window numbers of the support of each fraction and of what each is judged by."""
 
     support: dict[float, Tensor]
-    query: Tensor
+    query: dict[float, Tensor]
     runs_without_support: dict[float, tuple[str, ...]]
     runs_without_query: tuple[str, ...]
 
 
-def support_and_query(windows: WindowSet, fractions: Sequence[float]) -> SupportAndQuery:
+def support_and_query(windows: WindowSet, fractions: Sequence[float], query: Query = "common") -> SupportAndQuery:
     """Divide the windows; every run gives its leading rows, a run too short for a window gives none and is listed."""
     fractions = tuple(sorted({0.0, *(float(fraction) for fraction in fractions)}))
     if fractions[0] < 0.0 or fractions[-1] >= 1.0:
@@ -36,8 +40,8 @@ def support_and_query(windows: WindowSet, fractions: Sequence[float]) -> Support
     runs, run_W, first_W, stop_W, rows_R = _window_spans(windows)
     share_W = rows_R[run_W]
     support = {fraction: (stop_W <= (fraction * share_W).floor()).nonzero()[:, 0] for fraction in fractions}
-    query = (first_W >= (fractions[-1] * share_W).ceil()).nonzero()[:, 0]
-    if not len(query):
+    after = {fraction: (first_W >= (fraction * share_W).ceil()).nonzero()[:, 0] for fraction in fractions}
+    if not len(after[fractions[-1]]):
         needed = windows.context + windows.horizons[-1]
         raise TableError(
             f"Nothing follows the first {fractions[-1]:.0%} of a run: the longest run has {int(rows_R.max())} rows.",
@@ -46,9 +50,9 @@ def support_and_query(windows: WindowSet, fractions: Sequence[float]) -> Support
         )
     return SupportAndQuery(
         support,
-        query,
+        dict.fromkeys(fractions, after[fractions[-1]]) if query == "common" else after,
         {fraction: _lacking(runs, run_W, index) for fraction, index in support.items() if fraction > 0.0},
-        _lacking(runs, run_W, query),
+        _lacking(runs, run_W, after[fractions[-1]]),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from crossfeed.audits.finding import Finding
 from crossfeed.audits.subject import Case, Subject
+from crossfeed.ingest.resample import values_ahead
 from crossfeed.ingest.table import Table
 
 if TYPE_CHECKING:
@@ -87,8 +88,13 @@ def check_causality(case: Case) -> Iterator[Finding]:
                     yield leak_finding(f"{label}: {name}", leak, "rows")
     for log_format, path in case.raw:
         yield from _ingest(log_format, path)
+    told = {machine for table in case.tables if values_ahead(table.manifest) for machine in table.machines()}
+    for table in case.tables:
+        if ahead := values_ahead(table.manifest):
+            yield _filled_from_later_rows(table, ahead)
     for subject in case.subjects:
-        yield from _interpolated(subject)
+        if subject.label not in told:
+            yield from _interpolated(subject)
 
 
 def _too_short(label: str, rows: int) -> Finding:
@@ -133,6 +139,20 @@ def leak_finding(subject: str, leak: Leak, unit: str) -> Finding:
         cause="two-sided interpolation or smoothing, back-filling, or a statistic over the whole series",
         remedy="Use only rows up to t for what is known at t: carry forward, never back.",
         numbers={"changed": leak.changed, "compared": leak.compared, "lead": leak.lead},
+    )
+
+
+def _filled_from_later_rows(table: Table, ahead: int) -> Finding:
+    """Name the leak that a table was made with on purpose."""
+    return Finding(
+        severity="warning",
+        subject=", ".join(table.machines()),
+        measured=f"{ahead} of {(table.sensors.shape[1] + table.commands.shape[1]) * len(table)} values were filled "
+        "from later rows and count as present",
+        meaning="a context that ends there knows the future; no live machine can give it those values",
+        cause=f"the rule '{table.manifest['rules']['rule']}' of ingest, which does as the paper's authors did",
+        remedy="Keep it for the paper's own numbers; for anything else ingest with --rule crossfeed.",
+        numbers={"values": ahead},
     )
 
 

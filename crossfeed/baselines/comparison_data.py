@@ -51,14 +51,10 @@ def comparison_data(
     """
     training = prepare(sources, config, device)
     normaliser, model = training.normaliser, config.model
-    arguments = (normaliser, model.context, model.horizons, config.data.stride, device)
-    test = training.source.windows("test", *arguments)
+    test = training.source.windows("test", normaliser, model.context, model.horizons, config.data.stride, device)
     scored = {"source": EvaluationSet(test, training.schema, normaliser, normaliser, "session")}
     if target is not None:
-        _check_target(sources, target, normaliser.unseen)
-        hidden = [name for name in normaliser.unseen if name in training.schema.sensor_names]
-        windows = WindowSet.build(target, None, *arguments, hidden=hidden)
-        scored["target"] = EvaluationSet(windows, training.schema, normaliser, normaliser, "run")
+        scored["target"] = target_set(sources, target, training, config, device)
     identity: dict[str, object] = {
         "sources": [table.fingerprint() for table in sources],
         "target": None if target is None else target.fingerprint(),
@@ -69,6 +65,19 @@ def comparison_data(
         },
     }  # fmt: skip
     return ComparisonData(tuple(sources), config, training, scored, identity)
+
+
+def target_set(
+    sources: Sequence[Table], target: Table, training: TrainingData, config: RunConfig, device: torch.device
+) -> EvaluationSet:
+    """The windows of a table nobody learns from, as the source's normaliser sees them."""
+    normaliser, model = training.normaliser, config.model
+    _check_target(sources, target, normaliser.unseen)
+    hidden = [name for name in normaliser.unseen if name in training.schema.sensor_names]
+    windows = WindowSet.build(
+        target, None, normaliser, model.context, model.horizons, config.data.stride, device, hidden=hidden
+    )
+    return EvaluationSet(windows, training.schema, normaliser, normaliser, "run")
 
 
 def config_of(size: Size, split_by: By, stride: int = 1) -> RunConfig:

@@ -9,7 +9,7 @@ from typing import Any
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.arms import arm_config, begun_with
 from crossfeed.baselines.budget import Budget, Size
-from crossfeed.baselines.clones import REPOSITORIES, Clone
+from crossfeed.baselines.clones import REPOSITORIES, SIMMTM, Clone
 from crossfeed.baselines.comparison_data import ComparisonData
 from crossfeed.baselines.inputs import NetworkInputs
 from crossfeed.baselines.networks import FLAGGED, OPTIONS, RECIPES, ZEROS, network_forecaster
@@ -87,6 +87,10 @@ def line_up(models: str, setting: Setting) -> tuple[list[Contender], dict[str, s
     if not names:
         raise ConfigError("No model was named.", expected="all, short, or names separated by commas")
     missing = {}
+    if setting.budget.official_seed is not None and SIMMTM not in setting.clones:
+        # The paper names this run without a number; so does a comparison by its budget.
+        names = [name for name in names if name != SIMMTM]
+        missing[SIMMTM] = f"not run here, no clone was given; {REPOSITORIES[SIMMTM].published}"
     if listed and (reason := missing_library()):
         names = [name for name in names if name != "trees"]
         missing["trees"] = f"not run: {reason}"

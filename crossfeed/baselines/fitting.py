@@ -20,10 +20,12 @@ from crossfeed.progress import progress
 from crossfeed.training.order import epoch_order, spread_out, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.adamw import BETAS, AdamW
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 Objective = Callable[[WindowBatch, torch.Generator], Tensor]
+# The share of the learning rate and the first beta of a step; from its number, the steps in an epoch and the epochs.
+Schedule = Callable[[int, int, int], tuple[float, float]]
 # The sum of a score over a batch, and the number of entries it is the sum over.
 Score = Callable[[WindowBatch, torch.Generator], tuple[Tensor, Tensor]]
 
@@ -36,6 +38,7 @@ class Stage:
     epochs: int
     objective: Objective
     score: Score
+    schedule: Schedule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,17 @@ def fit_stage(
     """Train one stage and leave the network at its best epoch."""
     device = train.x_NC.device
     steps = steps_in_epoch(len(train), budget.batch_size, budget.steps)
-    optimiser = AdamW([(list(network.parameters()), budget.weight_decay)], torch.tensor(rate, device=device))
+    now = torch.tensor(rate, device=device)
+    optimiser = AdamW([(list(network.parameters()), budget.weight_decay)], now)
+
+    def pace(step: int) -> None:
+        """Bring rate and first beta to where the schedule has them at this step; constant without one."""
+        if stage.schedule is not None:
+            share, beta = stage.schedule(step, steps, stage.epochs)
+            now.fill_(rate * share)
+            for group in optimiser.param_groups:
+                group["betas"] = (beta, BETAS[1])
+
     best, best_state = Best(budget.patience), copy.deepcopy(network.state_dict())
     machine_W, started, epoch = train.machine_W.cpu().numpy(), time.monotonic(), -1
     with own_randomness(device), progress(f"{title}: {stage.name}", stage.epochs) as task:
@@ -66,7 +79,8 @@ def fit_stage(
             torch.manual_seed(derive(seed, "dropout", stage.name, epoch))
             order_SB = epoch_order(machine_W, budget.batch_size, steps, generator(seed, "order", stage.name, epoch))
             masks = generator(seed, "masks", stage.name, epoch, str(device))
-            loss = _train_epoch(network, stage.objective, train, order_SB.to(device), optimiser, masks, budget)
+            order_SB = order_SB.to(device)
+            loss = _train_epoch(network, stage.objective, train, order_SB, optimiser, masks, budget, pace, epoch)
             score = _validate(network, stage.score, validation, budget.validation_windows, str(device))
             if not math.isfinite(loss) or not math.isfinite(score):
                 raise TrainingError(
@@ -88,11 +102,12 @@ def fit_stage(
 
 def _train_epoch(
     network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: AdamW,
-    masks: torch.Generator, budget: Budget,
+    masks: torch.Generator, budget: Budget, pace: Callable[[int], None], epoch: int,
 ) -> float:  # fmt: skip
     network.train()
     total = torch.zeros((), device=order_SB.device)
-    for index_B in order_SB:
+    for step, index_B in enumerate(order_SB):
+        pace(epoch * len(order_SB) + step)
         loss = objective(train.batch(index_B), masks)
         optimiser.zero_grad()
         torch.autograd.backward(loss)

@@ -1,29 +1,63 @@
-"""The official PatchTST and iTransformer modules, trained on our windows as in the paper (Appendix E).
+"""The official PatchTST, iTransformer and SimMTM modules, trained on our windows as in the paper (Appendix E).
 
 All channels are forecast at all steps and trained with squared error; sensors are scored at the horizons.
-B windows, K context rows, T longest horizon, V = sensors + commands, C sensors, H horizons.
+B windows, K context rows, T longest horizon, V = sensors + commands, C sensors, H horizons, P masked copies.
 """
 
+import math
 from argparse import Namespace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.clones import REPOSITORIES, Clone, official_class
-from crossfeed.baselines.fitting import Objective
+from crossfeed.baselines.clones import REPOSITORIES, SIMMTM, Clone, official_class
+from crossfeed.baselines.fitting import Objective, Schedule, Stage
 from crossfeed.baselines.inputs import Shape
 from crossfeed.baselines.instance import joint_series
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.neural import NeuralForecaster
+from crossfeed.baselines.reconstruction.simmtm import geometric_runs
 from crossfeed.distribution import Distribution, Point
+from crossfeed.errors import TrainingError
+from crossfeed.training.update.adamw import BETAS
 from crossfeed.windows.windows import WindowBatch, WindowSet, present_mean
 
-_RATE = 1e-4
 _SETTINGS: dict[str, Any] = {
     "d_model": 128, "n_heads": 8, "e_layers": 3, "d_ff": 256, "activation": "gelu", "output_attention": False,
 }  # fmt: skip
+_WARM_UP = 0.3  # of all steps of the one cycle, the repository's default
+
+
+def one_cycle(step: int, steps: int, epochs: int) -> tuple[float, float]:
+    """`TST`: up from 1/25 of the rate to all of it and down to 1/250,000, by cosines; the first beta the other way."""
+    last = steps * epochs - 1
+    peak = _WARM_UP * (last + 1) - 1
+    if peak > 0 and step <= peak:
+        into = (1 - math.cos(math.pi * step / peak)) / 2
+        return 1 / 25 + (1 - 1 / 25) * into, 0.95 - 0.1 * into
+    into = (1 - math.cos(math.pi * (step - peak) / (last - peak))) / 2
+    return 1 + (1 / 250_000 - 1) * into, 0.85 + 0.1 * into
+
+
+def halving(step: int, steps: int, epochs: int) -> tuple[float, float]:  # noqa: ARG001
+    """`type1`: the whole rate for two epochs, half of the last one in every epoch after that."""
+    return 0.5 ** max(0, step // steps - 1), BETAS[0]
+
+
+def cosine(step: int, steps: int, epochs: int) -> tuple[float, float]:
+    """SimMTM's pretraining: down to nothing along a cosine, epoch by epoch."""
+    return (1 + math.cos(math.pi * (step // steps) / epochs)) / 2, BETAS[0]
+
+
+SCHEDULES: dict[tuple[str, str], Schedule] = {
+    ("official-patchtst", "forecast"): one_cycle,
+    ("official-itransformer", "forecast"): halving,
+    (SIMMTM, "pretext"): cosine,
+    (SIMMTM, "forecast"): halving,
+}
 
 
 class OfficialNetwork(Network):
@@ -36,33 +70,68 @@ class OfficialNetwork(Network):
         self.sensors, self.steps = shape.sensors, shape.steps
         channels = shape.sensors + shape.commands
         sizes = {"enc_in": channels, "seq_len": shape.context, "pred_len": shape.steps}
-        self.official = official_class(clone)(Namespace(**_SETTINGS, **REPOSITORIES[clone.name].settings, **sizes))
-        self._takes_marks = clone.name == "official-itransformer"
+        settings = {**_SETTINGS, **REPOSITORIES[clone.name].settings, **sizes}
+        build = official_class(clone)
+        self.official = build(Namespace(**settings, task_name="finetune"))
+        self._further = {"official-patchtst": 0, "official-itransformer": 3, SIMMTM: 1}[clone.name]
+        self.has_pretext = clone.name == SIMMTM
+        if self.has_pretext:
+            self.pretraining = build(Namespace(**settings, task_name="pretrain"))
+            for part in ("encoder", "enc_embedding"):
+                setattr(self.official, part, getattr(self.pretraining, part))
+            self._copies = settings["positive_nums"]
         self.register_buffer("horizon_H", torch.tensor(shape.horizons) - 1, persistent=False)
 
     def all_steps(self, batch: WindowBatch) -> Tensor:
         """Every step up to the longest horizon of every channel, commands too: (B, T, V)."""
         x_BKV, _ = joint_series(batch)
-        y_BTV: Tensor = self.official(x_BKV, None, None, None) if self._takes_marks else self.official(x_BKV)
+        y_BTV: Tensor = self.official(x_BKV, *[None] * self._further)
         return y_BTV
 
     def forward(self, batch: WindowBatch) -> Distribution:
         return Point(self.all_steps(batch)[:, self.horizon_H, : self.sensors])
 
+    def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
+        """SimMTM's own loss; a series that its masks hide altogether divides it by zero, as in its own script."""
+        x_BKV, _ = joint_series(batch)
+        copies_PKV = x_BKV.repeat(self._copies, 1, 1)
+        hidden_PKV = geometric_runs((len(copies_PKV), x_BKV.shape[1], x_BKV.shape[2]), generator)
+        seen = torch.cat([torch.ones_like(x_BKV), (~hidden_PKV).to(x_BKV.dtype)])
+        loss: Tensor = self.pretraining(torch.cat([x_BKV, copies_PKV * ~hidden_PKV]), None, x_BKV, mask=seen)[0]
+        return loss
+
 
 class OfficialForecaster(NeuralForecaster):
-    """Trained at the paper's rate of 1e-4 without weight decay or clipping; the size is always the paper's."""
+    """Trained at the authors' rate and schedule without weight decay or clipping; the size is always the paper's."""
 
     def __init__(self, clone: Clone, budget: Budget) -> None:
-        changes = {"weight_decay": 0.0, "clip_norm": float("inf"), "epochs": budget.official_epochs or budget.epochs}
-        plain = budget.model_copy(update=changes)
-        super().__init__(clone.name, lambda shape: OfficialNetwork(clone, shape), plain, _RATE, False)
-        self._clone = clone
+        pretext = budget.pretext_epochs if clone.name == SIMMTM else 0
+        # With epochs of its own the official code has them for each of its stages.
+        epochs = budget.official_epochs + pretext if budget.official_epochs else budget.epochs
+        plain = budget.model_copy(update={"weight_decay": 0.0, "clip_norm": float("inf"), "epochs": epochs})
+        rates = REPOSITORIES[clone.name].rates
+        super().__init__(clone.name, lambda shape: OfficialNetwork(clone, shape), plain, rates[0], False)
+        self._clone, self._rates = clone, rates
 
     @property
     def details(self) -> dict[str, Any]:
         """What each stage did, and whose code it was."""
         return {**super().details, "code": self._clone.sentence()}
+
+    def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
+        """Train at the first rate that does not diverge; where none is left, say what happened at each."""
+        told = []
+        for rate in self._rates:
+            self._rate = rate
+            try:
+                return super().fit(train, validation, seed)
+            except TrainingError as error:
+                told.append(f"at a rate of {rate:g}: {error.found}")
+        raise TrainingError(" ".join(told), remedy="Report it as it is, as the paper does.")
+
+    def _stages(self, network: Network, train: WindowSet) -> list[Stage]:
+        stages = super()._stages(network, train)
+        return [replace(stage, schedule=SCHEDULES[self.name, stage.name]) for stage in stages]
 
     def _objective(self, network: Network, train: WindowSet) -> Objective:
         assert isinstance(network, OfficialNetwork)

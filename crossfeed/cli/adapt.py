@@ -19,6 +19,9 @@ def adapt(
     steps: Annotated[int | None, typer.Option(help="Gradient steps: 50 in all, online 2 per update.")] = None,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
     seed: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
+    protocol: Annotated[
+        Literal["paper", "crossfeed"], typer.Option(help="paper: squared error, each share judged on what follows it.")
+    ] = "crossfeed",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for adaptation.json and models.")] = None,
     source: Annotated[Path | None, typer.Option(help="Source table, for models with a robust normaliser.")] = None,
     device: Device = "auto",
@@ -37,7 +40,7 @@ def adapt(
 
     result = adaptations(
         load(model, device), table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate,
-        seed=seed, source=source, out=out,
+        seed=seed, protocol=protocol, source=source, out=out,
     ).result  # fmt: skip
 
     def show() -> None:

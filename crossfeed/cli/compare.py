@@ -23,7 +23,7 @@ def compare(
     split_by: SplitBy = "session",
     stride: Annotated[int, typer.Option(help="Take every n-th window, to learn from and to be scored on.")] = 1,
     jobs: Processes = 1,
-    repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST or iTransformer code.")] = None,
+    repo: Annotated[list[Path] | None, typer.Option(help="Clone of official PatchTST, iTransformer, SimMTM.")] = None,
     device: Device = "auto",
     json: Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ def ingest(
     path: Annotated[Path, typer.Argument(help="Log file, folder, glob or zip archive.")],
     out: TableFile,
     rule: Annotated[
-        Literal["crossfeed", "paper"], typer.Option(help="Commands: time-weighted mean of the bin, or last in the bin.")
+        Literal["crossfeed", "paper"], typer.Option(help="Causal bins, or the bins and filled gaps of the paper.")
     ] = "crossfeed",
     period: Annotated[float | None, typer.Option(help="Seconds between rows (default: as the kind says).")] = None,
     mapping: Annotated[

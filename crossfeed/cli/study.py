@@ -292,3 +292,4 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
 
 app.command()(study_ready.ready)
 app.command()(study_ready.contrast)
+app.command()(study_ready.sensitivity)

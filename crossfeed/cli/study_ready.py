@@ -1,11 +1,22 @@
-"""crossfeed study ready and contrast: ablations that stand ready, and their paired statistics."""
+"""crossfeed study ready, contrast and sensitivity: ablations that stand ready, their statistics, readings of logs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json, SharedSensors, SourceTables, StudySize
+from crossfeed.cli.options import (
+    Address,
+    Engine,
+    Folder,
+    Gpus,
+    Jobs,
+    Json,
+    SharedSensors,
+    SourceTables,
+    StudySize,
+    TrainingSeeds,
+)  # fmt: skip
 
 
 def ready(
@@ -54,3 +65,40 @@ def contrast(
     from crossfeed.study.study import Study
 
     show_arms(Study(folder), metric, json)
+
+
+def sensitivity(
+    folder: Folder,
+    thws: Annotated[Path, typer.Option(help="Native THWS logs: the source.")],
+    joanneum: Annotated[Path, typer.Option(help="Native JOANNEUM logs: the target, which is read and scored.")],
+    rule: Annotated[Literal["paper", "crossfeed"], typer.Option(help="Rule of ingest of the reference.")] = "paper",
+    models: Annotated[str, typer.Option(help="As in crossfeed compare; persistence is added.")] = "ridge,crossfeed",
+    seeds: TrainingSeeds = 3,
+    budget: Annotated[Literal["smoke", "demo", "paper"], typer.Option(help="As in crossfeed compare.")] = "demo",
+    size: Annotated[Literal["tiny", "compact", "base"], typer.Option(help="base: widths of the paper.")] = "tiny",
+    stride: Annotated[int, typer.Option(help="Take every n-th window.")] = 1,
+    json: Json = False,
+) -> None:
+    """How results depend on the rule and length of bins and on the 2 ms cycle; never for a target that is still sealed.
+
+    Example: crossfeed study sensitivity readings --thws logs/thws --joanneum logs/joanneum
+    """
+    from dataclasses import asdict
+
+    from crossfeed.baselines.budget import named_budget
+    from crossfeed.cli.render.grid import print_grid, print_result
+    from crossfeed.progress import output
+    from crossfeed.study.sensitivity import sensitivity as run
+
+    found = run(
+        thws, joanneum, folder, rule=rule, models=models, seeds=seeds, budget=named_budget(budget), size=size,
+        stride=stride,
+    )  # fmt: skip
+
+    def show() -> None:
+        for grid in found.grids():
+            print_grid(grid)
+        files = ", ".join(f"sensitivity{end}" for end in (".json", "-source.md", "-target.md", ".png"))
+        output().print(f"Saved in {folder}: {files}", markup=False)
+
+    print_result([asdict(line) for line in found.lines], json, show)

@@ -60,12 +60,16 @@ def adapt(
 def adaptations(
     fitted: FittedModel, table: Table | Path | str, samples: float | Sequence[float], *, online: bool, mode: Mode,
     steps: int | None, rate: float, seed: int, source: Table | Path | str | None, out: Path | str | None,
+    protocol: str = "crossfeed",
 ) -> Adaptation:  # fmt: skip
-    """All that `adapt` finds, with one model for each machine of the table where it learns online."""
+    """All that `adapt` finds, with one model for each machine of the table where it learns online.
+
+    `protocol` says how few-shot learns and what it is judged by.
+    """
     read = as_table(table, fitted.schema)
     given = [samples] if isinstance(samples, int | float) else list(samples)
     shares = tuple(_share(sample, read) for sample in given)
-    fewshot, streaming = fewshot_or_online(shares, online, mode, steps, rate, seed)
+    fewshot, streaming = fewshot_or_online(shares, online, mode, steps, rate, seed, protocol)
     return adapt_model(
         fitted.opened, read, fewshot=fewshot, streaming=streaming,
         sources=[] if source is None else [as_table(source, fitted.schema, "source")],

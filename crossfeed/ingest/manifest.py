@@ -86,13 +86,15 @@ def build_manifest(
 def _rules(log_format: LogFormat, resampling: Resampling) -> dict[str, Any]:
     """How samples became rows."""
     weights = "the time until the next change" if log_format.change_driven else "the time since the sample before"
+    paper = resampling.rule == "paper"
     return {
         "rule": resampling.rule,
         "period_s": resampling.period,
-        "bin": "(t - period, t], labelled t",
+        "bin": "[t, t + period), labelled t" if paper else "(t - period, t], labelled t",
         "sensor": f"mean weighted by {weights}" if log_format.change_driven else "mean of the samples in the bin",
-        "command": "last value in the bin" if resampling.rule == "paper" else f"mean weighted by {weights}",
-        "carry_forward_s": CARRY_FORWARD_S,
+        "command": "last value in the bin" if paper else f"mean weighted by {weights}",
+        "missing": "interpolated from both sides without limit" if paper else "carried forward, then absent",
+        "carry_forward_s": None if paper else CARRY_FORWARD_S,
         "segmentation": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(log_format.segmentation).items()

@@ -1,17 +1,22 @@
-"""Causal resampling: the row labelled t describes the bin (t - period, t] and knows nothing later than t.
+"""Resampling by one of two rules: causal (`crossfeed`), or as the paper's authors did it (`paper`).
 
-Sensors: the mean of the bin. Commands: the time-weighted mean of the bin (rule `crossfeed`) or the last value in it
-(rule `paper`). In a polled log a sample stands for the time since the sample before it, so that commands stay aligned
-with the sensors sampled beside them; in a change-driven log a value stands for the time until the next change.
-An empty bin carries the last sensor value forward for up to two seconds and is absent after that; commands are
-set-points and hold until they change. Nothing is ever filled from the future.
+`crossfeed`: the row labelled t describes the bin (t - period, t] and knows nothing later than t. Sensors are the mean
+of the bin, commands its time-weighted mean. In a polled log a sample stands for the time since the sample before it, so
+that commands stay aligned with the sensors sampled beside them; in a change-driven log a value stands for the time
+until the next change. An empty bin carries the last sensor value forward for up to two seconds and is absent after
+that; commands are set-points and hold until they change.
+
+`paper`: the row labelled t describes [t, t + period); sensors are the mean of the bin, commands the last value in it.
+Missing sensor values are interpolated between their neighbours however far those are and take the nearest one at the
+ends of a session, missing commands hold and are filled backwards at its beginning. Such values know the future; they
+are counted, and the audit names them.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -19,6 +24,8 @@ from crossfeed.errors import ConfigError
 from crossfeed.ingest.segment import SESSION, UNTIL
 from crossfeed.machines.declaration import CLOCK, MICROSECONDS
 
+# What rule `paper` fills with the help of later rows, as the counts call it.
+AHEAD = {"sensor": "sensor values filled from later rows", "command": "command values filled from later rows"}
 WAITING = "of them without "  # ... a command, in the counts of rows before the first known command
 CARRY_FORWARD_S = 2.0
 Rule = Literal["crossfeed", "paper"]
@@ -56,8 +63,11 @@ class Resampling:
         return self._complete(self._changes(frame) if self.change_driven else self._samples(frame))
 
     def _bin_of(self, clock: pl.Expr) -> pl.Expr:
-        """The number of the bin (t - period, t] in which a time lies: the boundary belongs to the bin before it."""
-        return -((-clock) // self.ticks)
+        """The number of the bin in which a time lies, counted by the end of the bin.
+
+        Rule `crossfeed`: the boundary belongs to the bin that ends there; `paper`: to the one that begins there.
+        """
+        return clock // self.ticks + 1 if self.rule == "paper" else -((-clock) // self.ticks)
 
     def _samples(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Weigh every sample with the time since the one before it, as far as that lies in the same bin."""
@@ -70,7 +80,7 @@ class Resampling:
 
     def _changes(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Cut every interval between changes at the bin edges it spans, then average over time."""
-        first, last = self._bin_of(pl.col(CLOCK) + 1), self._bin_of(pl.col(UNTIL))
+        first, last = pl.col(CLOCK) // self.ticks + 1, -((-pl.col(UNTIL)) // self.ticks)
         pieces = frame.lazy().with_columns(pl.int_ranges(first, last + 1).alias(_BIN)).explode(_BIN)
         begin = pl.max_horizontal(pl.col(CLOCK), (pl.col(_BIN) - 1) * self.ticks)
         end = pl.min_horizontal(pl.col(UNTIL), pl.col(_BIN) * self.ticks)
@@ -90,7 +100,7 @@ class Resampling:
         return grouped.agg(*firsts, counted, *sensors, *commands, *spread).drop(_RUN_OF_ROWS).collect()
 
     def _complete(self, binned: pl.DataFrame) -> tuple[pl.DataFrame, Counter[str]]:
-        """Give every bin of a session a row, carry values forward, drop rows before the first known command."""
+        """Give every bin of a session a row, fill values by the rule, drop rows before the first known command."""
         grid = (
             binned.lazy()
             .group_by(SESSION, maintain_order=True)
@@ -98,25 +108,37 @@ class Resampling:
             .explode(_BIN)
         )
         rows = grid.join(binned.lazy(), on=_KEYS, how="left", maintain_order="left").collect()
-        limit = int(CARRY_FORWARD_S * MICROSECONDS) // self.ticks
-        carried = [
-            (pl.col(name).forward_fill(limit=limit) if limit else pl.col(name)).over(SESSION) for name in self.sensors
-        ]
-        held = [pl.col(name).forward_fill().over(SESSION) for name in self.commands]
-        filled = rows.with_columns(*carried, *held)
-        known = filled.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in self.commands))
-        counts: Counter[str] = Counter(
-            {
-                "empty bins": int(rows[_COUNT].null_count()),
-                "sensor values carried forward": _nulls(rows, self.sensors) - _nulls(filled, self.sensors),
-                "command values carried forward": _nulls(rows, self.commands) - _nulls(filled, self.commands),
-                "rows before the first known command, dropped": filled.height - known.height,
-            }
-        )
-        waiting = {name: filled[name].null_count() for name in self.commands}
+        counts: Counter[str] = Counter({"empty bins": int(rows[_COUNT].null_count())})
+        for what, names, fill in self._fills():
+            filled = rows.with_columns(fill(pl.col(name)).over(SESSION) for name in names)
+            counts[what] = _nulls(rows, names) - _nulls(filled, names)
+            rows = filled
+        known = rows.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in self.commands))
+        counts["rows before the first known command, dropped"] = rows.height - known.height
+        waiting = {name: rows[name].null_count() for name in self.commands}
         counts.update({f"{WAITING}{name}": rows for name, rows in waiting.items() if rows})
-        time = (pl.col(_BIN) * self.ticks / MICROSECONDS).alias("time")
-        return known.with_columns(time).drop(_BIN, _COUNT), counts
+        label = pl.col(_BIN) - 1 if self.rule == "paper" else pl.col(_BIN)
+        return known.with_columns((label * self.ticks / MICROSECONDS).alias("time")).drop(_BIN, _COUNT), counts
+
+    def _fills(self) -> list[tuple[str, Sequence[str], Callable[[pl.Expr], pl.Expr]]]:
+        """What fills missing values, one step after the other: the count it is told under, the channels, how."""
+        held = ("command values carried forward", self.commands, pl.Expr.forward_fill)
+        if self.rule == "paper":
+            return [
+                (AHEAD["sensor"], self.sensors, lambda values: values.interpolate().backward_fill()),
+                ("sensor values carried forward", self.sensors, pl.Expr.forward_fill),
+                held,
+                (AHEAD["command"], self.commands, pl.Expr.backward_fill),
+            ]
+        limit = int(CARRY_FORWARD_S * MICROSECONDS) // self.ticks
+        carry: Callable[[pl.Expr], pl.Expr] = lambda values: values.forward_fill(limit=limit) if limit else values  # noqa: E731
+        return [("sensor values carried forward", self.sensors, carry), held]
+
+
+def values_ahead(manifest: Mapping[str, Any]) -> int:
+    """How many values of a table with this manifest were filled from later rows."""
+    counts = manifest.get("counts", {})
+    return sum(int(counts.get(what.replace(" ", "_"), 0)) for what in AHEAD.values())
 
 
 def _nulls(frame: pl.DataFrame, names: Sequence[str]) -> int:

@@ -4,13 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 
 from crossfeed.errors import LogError
-from crossfeed.machines.clock import clock_from_numbers, require_clock
+from crossfeed.machines.clock import clock_from_numbers, require_clock, seconds
 from crossfeed.machines.declaration import CLOCK, PROGRAM, Download, LogFormat, NativeColumn, RawRun, Segmentation
 from crossfeed.machines.delimited import read_log
 from crossfeed.machines.dialect import sniff
@@ -20,7 +22,6 @@ from crossfeed.schema import canonical
 CYCLE = "2 ms"
 _NAME = re.compile(r"(?P<run>.+?)_(?P<part>full|part(?P<number>\d+))", re.IGNORECASE)
 _MATERIAL = re.compile(r"_(alu|pla)$", re.IGNORECASE)
-_FILE_PART = "@@file_part"
 _Part = tuple[pl.DataFrame, dict[str, int]]
 
 COLUMNS = (
@@ -41,25 +42,25 @@ COLUMNS = (
 )
 
 
-def read(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
+def read(log_format: LogFormat, path: Path, cycle: str = CYCLE) -> Iterator[RawRun]:
     """One run after the other; a run's parts are read side by side, and the next run while this one is worked on."""
     runs = sorted(_runs(path).items())
     with ThreadPoolExecutor(max_workers=2) as pool:
-        waiting = _start(pool, log_format, runs[0][1])
+        waiting = _start(pool, log_format, runs[0][1], cycle)
         for number, (run, files) in enumerate(runs, start=1):
             parts = [future.result() for future in waiting]
-            waiting = _start(pool, log_format, runs[number][1]) if number < len(runs) else []
+            waiting = _start(pool, log_format, runs[number][1], cycle) if number < len(runs) else []
             repairs: Counter[str] = Counter()
             for _, counts in parts:
                 repairs.update(counts)
             frames = [frame for frame, _ in parts]
-            findings = _gaps_between_parts(run, frames)
+            findings = _gaps_between_parts(run, frames, cycle)
             frame = pl.concat(frames, rechunk=False).with_columns(pl.lit(_MATERIAL.sub("", run)).alias(PROGRAM))
             yield RawRun(run, frame, frame.height, tuple(files[key] for key in sorted(files)), repairs, findings)
 
 
-def _start(pool: ThreadPoolExecutor, log_format: LogFormat, files: dict[int, Path]) -> list[Future[_Part]]:
-    return [pool.submit(_read_part, log_format, number, file) for number, file in sorted(files.items())]
+def _start(pool: ThreadPoolExecutor, log_format: LogFormat, files: dict[int, Path], cycle: str) -> list[Future[_Part]]:
+    return [pool.submit(_read_part, log_format, file, cycle) for _, file in sorted(files.items())]
 
 
 def _runs(path: Path) -> dict[str, dict[int, Path]]:
@@ -90,21 +91,20 @@ def _runs(path: Path) -> dict[str, dict[int, Path]]:
     return runs
 
 
-def _read_part(log_format: LogFormat, number: int, file: Path) -> _Part:
+def _read_part(log_format: LogFormat, file: Path, cycle: str) -> _Part:
     dialect = sniff(file)
     named = any(name.strip().lower() == "part" for name in dialect.header)
     match_columns(dialect.header, ["Cycle"], str(file))
     frame, repairs = read_log(file, log_format.columns, ["Cycle"], ["part"] if named else [], dialect)
-    clock = clock_from_numbers(frame["@Cycle"], CYCLE)
+    clock = clock_from_numbers(frame["@Cycle"], cycle)
     require_clock(clock, str(file), "Cycle")
     part = pl.col("@part").fill_null("") if named else pl.lit("")
-    marks = (clock.alias(CLOCK), part.alias("@part"), pl.lit(number, pl.Int32).alias(_FILE_PART))
-    return frame.with_columns(marks).drop("@Cycle"), repairs
+    return frame.with_columns(clock.alias(CLOCK), part.alias("@part")).drop("@Cycle"), repairs
 
 
-def _gaps_between_parts(run: str, parts: list[pl.DataFrame]) -> list[str]:
+def _gaps_between_parts(run: str, parts: list[pl.DataFrame], cycle: str) -> list[str]:
     """Say where a part does not begin one cycle after the end of the part before it; refuse parts that overlap."""
-    step = int(clock_from_numbers(pl.Series([1]), CYCLE)[0])
+    step = int(clock_from_numbers(pl.Series([1]), cycle)[0])
     findings = []
     for number, (before, after) in enumerate(pairwise(parts), start=2):
         last, first = before[CLOCK].max(), after[CLOCK].min()
@@ -131,7 +131,7 @@ LOG_FORMAT = LogFormat(
     schema=canonical(),
     columns=COLUMNS,
     period=1.0,
-    segmentation=Segmentation(boundaries=("@file_part", "part"), gap_s=0.002),
+    segmentation=Segmentation(boundaries=("part",), gap_s=0.002),
     read=read,
     licence="CC BY-NC 4.0",
     non_commercial=True,
@@ -142,3 +142,9 @@ LOG_FORMAT = LogFormat(
     notes="Its record says CC BY-NC, other places say CC BY: the stricter one counts. "
     "The cycle of 2 ms is taken from the data set's description; the files count cycles.",
 )
+
+
+def with_cycle(cycle: str) -> LogFormat:
+    """The same logs under another assumption about the length of a controller cycle, such as `4 ms`."""
+    cut = replace(LOG_FORMAT.segmentation, gap_s=seconds(cycle))
+    return replace(LOG_FORMAT, segmentation=cut, read=partial(read, cycle=cycle))

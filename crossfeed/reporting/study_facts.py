@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from crossfeed.adaptation.result import AdaptationResult
@@ -18,7 +19,7 @@ from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.lockable import Refusal, refusals
-from crossfeed.study.record.outcomes import ranking
+from crossfeed.study.record.outcomes import has_numbers, ranking
 from crossfeed.study.record.rules import score_of
 from crossfeed.study.record.score import CandidateScore, leaders_disagree
 from crossfeed.study.record.store import Run, Store
@@ -38,6 +39,10 @@ class OpeningFacts:
     result: Evaluation
     adaptation: AdaptationResult
 
+    def scores_of(self, candidate: str) -> list[Mapping[str, Any]]:
+        """Target scores of the runs of one arm; runs are named candidate-seed."""
+        return [scores for run, scores in self.result.scores.items() if run.rsplit("-", 1)[0] == candidate]
+
 
 @dataclass(frozen=True)
 class StudyFacts:
@@ -56,6 +61,11 @@ class StudyFacts:
     sides: Sequence[Mapping[str, Any]]
     contrasts: Sequence[ContrastLine]
     strangers: Sequence[MachineLine]
+
+    def clean_rmse(self, candidate: str) -> dict[str, Any] | None:
+        """RMSE on source validation over the seeds of a candidate or an arm that have numbers."""
+        runs = [run for run in self.runs if run.candidate == candidate and has_numbers(run)]
+        return over_seeds([run.outcome["bundle"]["components"]["clean"] for run in runs])
 
     def entries(self, kind: str) -> list[Entry]:
         return [entry for entry in self.ledger if entry.kind == kind]
@@ -90,6 +100,14 @@ class StudyFacts:
         finished = [run.name for run in self.searched if run.status == "finished" and run.candidate == leader]
         begun = [run.name for run in self.searched if (self.folder / "runs" / run.name / "run.json").is_file()]
         return next(iter([*finished, *begun]), None)
+
+
+def over_seeds(values: Sequence[float | None]) -> dict[str, Any] | None:
+    """Mean and standard deviation (of the sample, as in the paper); None without a value."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return {"estimate": fmean(known), "spread": stdev(known) if len(known) > 1 else None}
 
 
 def read_study(folder: Path) -> StudyFacts:

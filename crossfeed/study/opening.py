@@ -18,6 +18,7 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.record.declaration import CONDITION, Declaration, declared, verdict_of
 from crossfeed.study.record.identity import check_version, source_tables
 from crossfeed.study.record.outcomes import flags_of, has_numbers
+from crossfeed.study.record.rules import rules_of
 from crossfeed.study.record.store import Run, Store
 from crossfeed.study.repetition import control_drift
 from crossfeed.training.run_config import RunConfig
@@ -140,7 +141,7 @@ def _evaluate(store: Store, runs: Sequence[Run], opening: str, purpose: str) -> 
 
 
 def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequence[Table]) -> dict[str, Any]:
-    """Few-shot and online adaptation by the paper's settings; a target too short for it says so and spoils nothing."""
+    """Few-shot as the protocol learns and judges, and online; a target too short for it says so and spoils nothing."""
     from crossfeed.adaptation.fewshot import FewShotConfig
     from crossfeed.adaptation.model_adaptation import adapt
     from crossfeed.adaptation.online import OnlineConfig
@@ -149,6 +150,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
     from crossfeed.evaluation.setup import SourceData, foreign_set
 
     opened = open_model(_checkpoint(store, locked), "cpu")
+    few_shot = FewShotConfig.of(rules_of(store.protocol()["name"]).preset)
     data = foreign_set(opened.model, targets, SourceData.of(sources, opened.config.data).space)
     facts = {
         "file": " + ".join(sealed["name"] for sealed in store.protocol()["vault"]),
@@ -156,7 +158,7 @@ def _adapt(store: Store, locked: Run, sources: Sequence[Table], targets: Sequenc
         "machines": list(data.windows.machines),
     }
     try:
-        result = adapt(opened, data, facts, FewShotConfig.model_validate({}), OnlineConfig.model_validate({})).result
+        result = adapt(opened, data, facts, few_shot, OnlineConfig.model_validate({})).result
     except CrossfeedError as error:
         result = AdaptationResult(table=facts, not_possible=error.found)
     return result.to_dict()

@@ -109,7 +109,7 @@ def _check_ingest_rule(name: str, tables: Mapping[Path, Table]) -> None:
     if wrong:
         raise ConfigError(
             f"The protocol '{name}' cannot use {', '.join(wrong)}.",
-            expected=f"tables of logs ingested with --rule {wanted}: the last command of a bin, not its mean",
+            expected=f"tables of logs ingested with --rule {wanted}: bins, commands and gaps as its authors made them",
             remedy=f"Ingest the logs again with crossfeed ingest ... --rule {wanted}, or take --protocol crossfeed.",
         )
 

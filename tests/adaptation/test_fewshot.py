@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
-from crossfeed.adaptation.learning import errors_in_advance, update
+from crossfeed.adaptation.learning import errors_in_advance, squared, update
 from crossfeed.adaptation.parameters import prepare
 from crossfeed.adaptation.support import support_and_query
 from crossfeed.distribution import Point
@@ -41,12 +41,18 @@ def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
 ) -> None:
     data = shifted(normaliser)
     found = few_shot(trained, data, CONFIG)
-    rows, zero_shot = found.result.fractions, evaluate(trained, data, support_and_query(data.windows, (0.2,)).query)
+    rows, zero_shot = (
+        found.result.fractions,
+        evaluate(trained, data, support_and_query(data.windows, (0.2,)).query[0.2]),
+    )
     np.testing.assert_array_equal(found.scores[0].sums, zero_shot.sums)
     assert rows[1].support_windows == rows[1].updates == rows[1].parameters_moved == rows[0].parameters_moved == 0
     np.testing.assert_array_equal(found.scores[1].sums, zero_shot.sums)
     remarks = [row.remark for row in rows]
     assert remarks == ["", "no complete window in the support: zero-shot", ""]
+
+
+CHANGED = {"fractions", "mode", "steps", "learning_rate"}
 
 
 def test_the_control_without_steps_changes_nothing(trained: NetworkForecaster, normaliser: Normaliser) -> None:
@@ -107,5 +113,49 @@ def test_a_forecaster_without_density_is_refused(normaliser: Normaliser) -> None
 def test_the_defaults_are_those_of_the_paper() -> None:
     assert FewShotConfig().model_dump() == {
         "fractions": (0.0, 0.05, 0.1, 0.2), "mode": "predictor", "steps": 50, "learning_rate": 1e-4, "batch_size": 64,
-        "rank": 4, "clip_norm": 1.0, "seed": 0,
+        "rank": 4, "clip_norm": 1.0, "seed": 0, "loss": "likelihood", "query": "common",
     }  # fmt: skip
+    ours = FewShotConfig.of("crossfeed").model_dump()
+    assert ours == FewShotConfig.of("mended").model_dump() == FewShotConfig().model_dump()
+    assert FewShotConfig.of("paper").model_dump() == ours | {"loss": "squared", "query": "each"}
+
+
+def test_under_the_paper_the_squared_error_is_learned_and_the_spread_is_not(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    config = FewShotConfig.of("paper").model_copy(update={**CONFIG.model_dump(include=CHANGED)})
+    found = few_shot(trained, shifted(normaliser), config)
+    zero_shot, _, largest = found.result.fractions
+    before, after = trained.module.log_scale, found.forecaster.module.log_scale
+    assert torch.equal(before.weight, after.weight)
+    assert largest.rmse_ratio.estimate < 0.9
+    assert zero_shot.rmse_ratio.estimate == 1.0
+    assert zero_shot.query_windows > largest.query_windows
+
+
+def test_each_fraction_is_compared_with_zero_shot_on_its_own_windows(
+    trained: NetworkForecaster, normaliser: Normaliser
+) -> None:
+    data = shifted(normaliser)
+    each = few_shot(trained, data, CONFIG.model_copy(update={"query": "each"})).result.fractions
+    alone = few_shot(trained, data, CONFIG.model_copy(update={"fractions": (0.2,)})).result.fractions
+    assert each[2] == alone[1], "its windows do not depend on which other fractions are asked for"
+    common = few_shot(trained, data, CONFIG).result.fractions
+    assert len({row.query_windows for row in common}) == 1
+    assert common[2] == each[2]
+    assert common[0] != each[0]
+
+
+def test_the_authors_regress_absent_channels_to_zero_and_we_only_as_they_did(normaliser: Normaliser) -> None:
+    windows = shifted(normaliser, hidden=("power",)).windows
+    model, absent = tiny_world_model(normaliser, network="jepa"), SCHEMA.sensor_names.index("power")
+    prepared, batch = prepare(model, "head"), windows.batch(torch.arange(32))
+    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
+    with torch.no_grad():
+        before = prepared.forecaster.predict(batch)
+    for _ in range(3):
+        update(prepared, batch, errors_in_advance(model, batch), optimiser, 1.0, "squared")
+    with torch.no_grad():
+        after = prepared.forecaster.predict(batch)
+    assert after.mean[..., absent].square().mean() < before.mean[..., absent].square().mean()
+    assert float(squared(after, batch)) < float(squared(before, batch))

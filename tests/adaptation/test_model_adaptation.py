@@ -56,6 +56,11 @@ def test_each_way_of_adapting_keeps_its_defaults() -> None:
     fewshot, none = fewshot_or_online((0.0, 0.2), False, "head", None, 1e-4, 3)
     assert none is None
     assert (fewshot.steps, fewshot.mode, fewshot.seed, fewshot.fractions) == (50, "head", 3, (0.0, 0.2))
+    assert fewshot.loss == "likelihood"
+    theirs, _ = fewshot_or_online((0.0, 0.2), False, "head", None, 1e-4, 3, "paper")
+    assert (theirs.loss, theirs.query) == ("squared", "each")
+    with pytest.raises(ConfigError, match="under the protocol 'paper', which has none"):
+        fewshot_or_online((0.0,), True, "all", 5, 1e-3, 0, "paper")
     none, streaming = fewshot_or_online((0.0,), True, "all", 5, 1e-3, 0)
     assert none is None
     assert (streaming.steps, streaming.learning_rate) == (5, 1e-3)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +44,7 @@ def test_no_row_is_learned_from_and_judged_by(largest: float, smaller: float) ->
     windows = window_set(table, normaliser_of(small_table()))
     found = support_and_query(windows, (largest, largest * smaller))
     last = windows.last_W.numpy()
-    query_rows = set().union(*(rows_of(int(last[i])) for i in found.query))
+    query_rows = set().union(*(rows_of(int(last[i])) for i in found.query[largest]))
     for fraction, index in found.support.items():
         learned = set().union(set(), *(rows_of(int(last[i])) for i in index))
         assert not learned & query_rows
@@ -59,7 +60,20 @@ def test_the_query_does_not_change_with_the_fraction(normaliser: Normaliser) -> 
     whole = support_and_query(windows, (0.0, 0.1, 0.3))
     assert list(whole.support) == [0.0, 0.1, 0.3]
     assert len(whole.support[0.0]) == 0
-    assert whole.query.tolist() == support_and_query(windows, (0.3,)).query.tolist()
+    assert all(torch.equal(query, support_and_query(windows, (0.3,)).query[0.3]) for query in whole.query.values())
+
+
+def test_the_query_of_the_paper_is_what_follows_each_support(normaliser: Normaliser) -> None:
+    windows = window_set(small_table(), normaliser)
+    common, each = (support_and_query(windows, (0.0, 0.1, 0.3), query) for query in ("common", "each"))
+    assert each.query[0.0].tolist() == list(range(len(windows)))
+    assert len(each.query[0.0]) > len(each.query[0.1]) > len(each.query[0.3])
+    for fraction in (0.1, 0.3):
+        alone = support_and_query(windows, (fraction,))
+        assert torch.equal(each.query[fraction], alone.query[fraction])
+        assert torch.equal(each.support[fraction], common.support[fraction])
+        learned = set().union(set(), *(rows_of(int(windows.last_W[i])) for i in each.support[fraction]))
+        assert not learned & set().union(*(rows_of(int(windows.last_W[i])) for i in each.query[fraction]))
 
 
 def test_a_support_too_short_for_a_window_is_empty_and_every_run_is_listed(normaliser: Normaliser) -> None:
@@ -70,7 +84,7 @@ def test_a_support_too_short_for_a_window_is_empty_and_every_run_is_listed(norma
         assert found.runs_without_support[fraction] == tuple(f"mill/run{number}" for number in range(4))
     assert found.runs_without_support[0.3] == ()
     assert len(found.support[0.3]) == 4 * (18 - NEEDED + 1)
-    assert len(found.query) == 4 * (60 - 18 - NEEDED + 1), "from the very row on at which the support ends"
+    assert len(found.query[0.0]) == 4 * (60 - 18 - NEEDED + 1), "from the very row on at which the support ends"
 
 
 def test_a_run_too_short_for_support_is_listed_and_the_others_go_on(normaliser: Normaliser) -> None:

@@ -1,6 +1,7 @@
 """The probe passes what is causal and catches what is not."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,19 @@ def test_interpolated_rows_are_recognised_in_a_finished_table() -> None:
     findings = list(check_causality(case_of(table)))
     assert [finding.severity for finding in findings] == ["violation"]
     assert "row 21" in findings[0].measured
+
+
+def test_the_rule_of_the_paper_is_named_as_the_leak_it_is() -> None:
+    table = random_table([60] * 4)
+    for column in range(3):
+        table.sensors[20:27, column] = np.linspace(table.sensors[20, column], table.sensors[26, column], 7)
+    made = {"rules": {"rule": "paper"}, "counts": {"sensor_values_filled_from_later_rows": 15}}
+    (finding,) = check_causality(case_of(replace(table, manifest=made)))
+    assert (finding.severity, finding.numbers) == ("warning", {"values": 15})
+    assert "knows the future" in finding.meaning
+    assert "rule 'paper'" in finding.cause
+    made["counts"] = {"sensor_values_filled_from_later_rows": 0}
+    assert [one.severity for one in check_causality(case_of(replace(table, manifest=made)))] == ["violation"]
 
 
 def test_ingest_of_the_simulated_logs_is_causal(pair: Path) -> None:

@@ -1,6 +1,6 @@
 """Our PatchTST and iTransformer against the official code, and the adapter that trains the official code itself.
 
-Set CROSSFEED_PATCHTST and CROSSFEED_ITRANSFORMER to clones of the two repositories to run these tests.
+Set CROSSFEED_PATCHTST, CROSSFEED_ITRANSFORMER and CROSSFEED_SIMMTM to clones of the repositories to run these tests.
 """
 
 import os
@@ -13,20 +13,21 @@ import torch
 from torch import nn
 
 from crossfeed.baselines.budget import Budget, budget_of, named_budget
-from crossfeed.baselines.clones import REPOSITORIES, Clone, find_clones, official_class
-from crossfeed.baselines.contenders import Setting, contender
+from crossfeed.baselines.clones import REPOSITORIES, SIMMTM, Clone, find_clones, official_class
+from crossfeed.baselines.contenders import Setting, contender, line_up
 from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.itransformer import ITransformer
 from crossfeed.baselines.network import Network
 from crossfeed.baselines.networks import RECIPES
-from crossfeed.baselines.official import OfficialForecaster, OfficialNetwork
+from crossfeed.baselines.official import SCHEDULES, OfficialForecaster, OfficialNetwork, cosine, halving, one_cycle
 from crossfeed.baselines.patchtst import PatchTst
-from crossfeed.errors import ConfigError
+from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 PAPER = Shape(context=32, sensors=17, commands=4, horizons=tuple(range(1, 17)))
 BLIND = NetworkInputs(presence=False, plan=False)
 VARIABLES = {"official-patchtst": "CROSSFEED_PATCHTST", "official-itransformer": "CROSSFEED_ITRANSFORMER"}
+EVERY = VARIABLES | {SIMMTM: "CROSSFEED_SIMMTM"}
 
 PATCHTST_NAMES = [
     (r"^model\.backbone\.W_P\.", "token."),
@@ -59,9 +60,9 @@ ITRANSFORMER_NAMES = [
 
 
 def clone(name: str) -> Clone:
-    path = os.environ.get(VARIABLES[name])
+    path = os.environ.get(EVERY[name])
     if not path:
-        pytest.skip(f"{VARIABLES[name]} does not name a clone of {REPOSITORIES[name].home}")
+        pytest.skip(f"{EVERY[name]} does not name a clone of {REPOSITORIES[name].home}")
     return find_clones([Path(path)])[name]
 
 
@@ -146,7 +147,7 @@ def test_the_adapter_trains_the_official_code_on_our_windows(
     assert not forecaster.uses_future_commands
 
 
-@pytest.mark.parametrize("name", list(VARIABLES))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_the_clone_is_named_with_its_commit_and_leaves_no_module_behind(name: str) -> None:
     found = clone(name)
     official_class(found)
@@ -171,7 +172,7 @@ def fake_clone(root: Path, name: str, model: str) -> Path:
     return root
 
 
-@pytest.mark.parametrize("name", list(VARIABLES))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_a_clone_of_another_version_is_said_to_differ(name: str, tmp_path: Path) -> None:
     found = find_clones([fake_clone(tmp_path, name, "class Model: pass\n")])[name]
     assert not found.as_in_paper
@@ -199,3 +200,115 @@ def test_the_paper_budget_gave_the_official_code_twice_the_papers_epochs_and_oth
     shorter = budget_of("paper", 40, None)
     assert OfficialForecaster(clones[name], shorter)._budget.epochs == 40
     assert OfficialForecaster(clones[name], named_budget("demo"))._budget.epochs == named_budget("demo").epochs
+
+
+def course(scheduler: type[torch.optim.lr_scheduler.LRScheduler], steps: int, **options: float) -> list[tuple]:
+    """Rate and first beta of so many steps of the library's own schedule of Adam."""
+    optimiser = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0)
+    pace, found = scheduler(optimiser, **options), []
+    for _ in range(steps):
+        found.append((optimiser.param_groups[0]["lr"], optimiser.param_groups[0]["betas"][0]))
+        optimiser.step()
+        pace.step()
+    return found
+
+
+@pytest.mark.parametrize(("steps", "epochs"), [(3, 10), (1, 4), (142, 2)])
+def test_the_schedule_of_patchtst_is_the_one_cycle_of_the_library(steps: int, epochs: int) -> None:
+    schedule = torch.optim.lr_scheduler.OneCycleLR
+    wanted = course(schedule, steps * epochs, max_lr=1.0, steps_per_epoch=steps, epochs=epochs, pct_start=0.3)
+    found = [one_cycle(step, steps, epochs) for step in range(steps * epochs)]
+    assert found == [pytest.approx(pair, abs=1e-12) for pair in wanted]
+
+
+def test_the_schedules_of_itransformer_and_of_simmtms_pretraining() -> None:
+    assert [halving(step, 2, 5)[0] for step in range(10)] == [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
+    wanted = course(torch.optim.lr_scheduler.CosineAnnealingLR, 5, T_max=5)
+    assert [cosine(step, 1, 5) for step in range(5)] == [pytest.approx(pair) for pair in wanted]
+
+
+LINEAR = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.task, self.encoder = settings.task_name, torch.nn.Linear(settings.seq_len, settings.pred_len)
+        self.enc_embedding = torch.nn.Identity()
+    def forward(self, x, marks=None, whole=None, mask=None):
+        if self.task == "pretrain":
+            seen = mask.sum(1) + 1
+            assert set(mask[: len(whole)].unique().tolist()) == {1.0}
+            return (((x.sum(1) / seen) ** 2 * self.encoder.weight.mean()).mean(),)
+        return self.encoder(x.transpose(1, 2)).transpose(1, 2)
+"""
+
+
+def linear(root: Path, name: str, model: str = LINEAR) -> Clone:
+    return find_clones([fake_clone(root, name, model)])[name]
+
+
+@pytest.mark.parametrize("name", list(VARIABLES))
+def test_official_code_was_trained_at_a_constant_rate(
+    name: str, tmp_path: Path, parts: dict[str, WindowSet], tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int, int]] = []
+    wanted = {"official-patchtst": one_cycle, "official-itransformer": halving}
+    assert SCHEDULES[name, "forecast"] is wanted[name]
+
+    def standing(step: int, steps: int, epochs: int) -> tuple[float, float]:
+        asked.append((step, steps, epochs))
+        return 0.0, 0.9
+
+    learned, frozen = (OfficialForecaster(linear(tmp_path, name), tiny_budget) for _ in range(2))
+    learned.fit(parts["train"], parts["validation"], seed=0)
+    monkeypatch.setitem(SCHEDULES, (name, "forecast"), standing)
+    frozen.fit(parts["train"], parts["validation"], seed=0)
+    torch.manual_seed(0)
+    assert asked == [(step, 2, 2) for step in range(4)]
+    moved = [one.module.official.encoder.weight for one in (learned, frozen)]  # type: ignore[union-attr]
+    assert not torch.equal(*moved)
+
+
+def test_official_simmtm_pretrains_and_hands_its_encoder_on(
+    tmp_path: Path, parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    forecaster = OfficialForecaster(linear(tmp_path, SIMMTM), tiny_budget)
+    forecaster.fit(parts["train"], parts["validation"], seed=0)
+    assert [report.stage for report in forecaster.reports] == ["pretext", "forecast"]
+    network = forecaster.module
+    assert network.official.encoder is network.pretraining.encoder  # type: ignore[union-attr]
+    assert "SimMTM" in forecaster.details["code"]
+
+
+def test_official_simmtm_that_diverges_says_so_at_both_rates_and_gives_no_number(
+    tmp_path: Path, parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    dividing = LINEAR.replace("mask.sum(1) + 1", "mask.sum(1) * 0")
+    forecaster = OfficialForecaster(linear(tmp_path, SIMMTM, dividing), tiny_budget)
+    with pytest.raises(TrainingError, match=r"at a rate of 0.0001: .* at a rate of 0.001: ") as error:
+        forecaster.fit(parts["train"], parts["validation"], seed=0)
+    assert "stage 'pretext' the loss is nan" in error.value.found
+
+
+def test_the_real_simmtm_runs_until_its_masks_hide_a_series_and_is_lost_then(
+    parts: dict[str, WindowSet], tiny_budget: Budget
+) -> None:
+    network = OfficialNetwork(clone(SIMMTM), PAPER)
+    batch, generator = windows(4, PAPER), torch.Generator().manual_seed(0)
+    assert torch.isfinite(network.pretext(batch, generator))
+    assert network(batch).mean.shape == (4, 16, 17)
+    with pytest.raises(TrainingError, match="the loss is nan"):
+        OfficialForecaster(clone(SIMMTM), tiny_budget).fit(parts["train"], parts["validation"], seed=0)
+
+
+def test_without_a_clone_the_papers_budget_declares_official_simmtm_and_another_leaves_it_out(tmp_path: Path) -> None:
+    setting = Setting(named_budget("paper"), "base", "cpu", {})
+    contenders, missing = line_up("gru,official-simmtm", setting)
+    assert [one.name for one in contenders] == ["gru"]
+    assert "diverged to NaN at two learning rates" in missing[SIMMTM]
+    assert SIMMTM not in line_up("all", Setting(named_budget("demo"), "base", "cpu", {}))[1]
+    with pytest.raises(ConfigError, match="no clone of it"):
+        line_up(SIMMTM, Setting(named_budget("demo"), "base", "cpu", {}))
+    given = Setting(named_budget("paper"), "base", "cpu", {SIMMTM: linear(tmp_path, SIMMTM)})
+    assert [one.name for one in line_up(SIMMTM, given)[0]] == [SIMMTM]
+    assert line_up(SIMMTM, given)[1] == {}

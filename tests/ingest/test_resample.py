@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.resample import Resampling
+from crossfeed.ingest.resample import AHEAD, Resampling, values_ahead
 from crossfeed.ingest.segment import SESSION, UNTIL
 from crossfeed.machines.declaration import CLOCK
 
@@ -45,20 +45,18 @@ def polled(draw) -> pl.DataFrame:
 
 
 def naive(frame: pl.DataFrame, rule: str) -> dict[str, list]:
-    """The definition: bins (t-1, t], sensor mean, commands weighted by the time since the sample before."""
+    """The definition: means of bins (t-1, t] or [t, t+1), commands weighted by the time since the sample before."""
     clock, sensor, command = frame[CLOCK].to_list(), frame["s"].to_list(), frame["c"].to_list()
-    bins = [math.ceil(t / SECOND) for t in clock]
+    bins = [t // SECOND + 1 if rule == "paper" else math.ceil(t / SECOND) for t in clock]
     out: dict[str, list] = {"time": [], "s": [], "c": []}
-    last_sensor, age, last_command = None, 0, None
+    last_command, age = None, 0
     for number in range(bins[0], bins[-1] + 1):
         inside = [i for i, b in enumerate(bins) if b == number]
         values = [sensor[i] for i in inside if sensor[i] is not None]
-        if values:
-            last_sensor, age = sum(values) / len(values), 0
-        else:
-            age += 1
-            if age > 2:
-                last_sensor = None
+        mean = sum(values) / len(values) if values else None
+        age = 0 if values else age + 1
+        if mean is None and rule == "crossfeed" and out["s"] and age <= 2:
+            mean = out["s"][-1]
         known = [i for i in inside if command[i] is not None]
         if known and rule == "paper":
             last_command = command[known[-1]]
@@ -68,9 +66,12 @@ def naive(frame: pl.DataFrame, rule: str) -> dict[str, list]:
             total = sum(weight.values())
             plain = sum(command[i] for i in known) / len(known)
             last_command = sum(command[i] * weight[i] for i in known) / total if total else plain
-        out["time"].append(float(number))
-        out["s"].append(last_sensor)
+        out["time"].append(float(number - 1 if rule == "paper" else number))
+        out["s"].append(mean)
         out["c"].append(last_command)
+    there = [i for i, value in enumerate(out["s"]) if value is not None]
+    if rule == "paper" and there:
+        out["s"] = np.interp(range(len(out["s"])), there, [out["s"][i] for i in there]).tolist()
     return out
 
 
@@ -86,17 +87,17 @@ def test_polled_logs_follow_the_definition(rule, frame) -> None:
         assert all(a == pytest.approx(b, rel=1e-9, abs=1e-9) for a, b in pairs)
 
 
-@given(frame=polled(), cut=st.integers(0, 60), rule=st.sampled_from(["crossfeed", "paper"]), drop=st.booleans())
+@given(frame=polled(), cut=st.integers(0, 60), drop=st.booleans())
 @settings(max_examples=60)
-def test_nothing_at_or_before_t_changes_when_everything_after_t_does(frame, cut, rule, drop) -> None:
+def test_nothing_at_or_before_t_changes_when_everything_after_t_does(frame, cut, drop) -> None:
     before = frame.filter(pl.col(CLOCK) <= cut * SECOND)
     if drop:
         after = before
     else:
         late = pl.col(CLOCK) > cut * SECOND
         after = frame.with_columns(pl.when(late).then(-7.5).otherwise(pl.col(name)).alias(name) for name in ("s", "c"))
-    full = resampling(rule=rule, deviation=True).apply(frame)[0].filter(pl.col("time") <= cut)
-    other = resampling(rule=rule, deviation=True).apply(after)[0].filter(pl.col("time") <= cut)
+    full = resampling(deviation=True).apply(frame)[0].filter(pl.col("time") <= cut)
+    other = resampling(deviation=True).apply(after)[0].filter(pl.col("time") <= cut)
     # A log that simply ends has no rows for the empty bins after its last sample; those it has are the same.
     assert full.head(other.height).equals(other)
     assert drop or full.height == other.height
@@ -127,7 +128,28 @@ def test_accumulated_float_stamps_would_have_moved_rows_integer_cycles_do_not() 
     assert found["time"] == [float(t) for t in range(1, 201)]
 
 
-def test_the_rules_differ_only_in_the_command() -> None:
+def test_the_rule_of_the_paper_has_bins_that_hold_their_beginning() -> None:
+    frame = frame_of([SECOND, SECOND + 2000, 2 * SECOND], [1.0, 2.0, 4.0], [5.0, 6.0, 7.0])
+    assert rows(frame, rule="paper") == {SESSION: [1, 1], "time": [1.0, 2.0], "s": [1.5, 4.0], "c": [6.0, 7.0]}
+
+
+def test_the_rule_of_the_paper_fills_every_gap_from_both_sides_and_counts_what_knew_the_future() -> None:
+    clock = [SECOND * second for second in (0, 1, 2, 12, 13)]
+    frame = frame_of(clock, [None, 1.0, 2.0, 12.0, None], [None, 3.0, None, 4.0, None])
+    filled, counts = resampling(rule="paper").apply(frame)
+    assert filled["s"].to_list() == pytest.approx([1.0, *range(1, 13), 12.0])
+    assert filled["c"].to_list() == [3.0] * 12 + [4.0] * 2
+    assert counts[AHEAD["sensor"]] == 10
+    assert counts["sensor values carried forward"] == 1
+    assert (counts[AHEAD["command"]], counts["command values carried forward"]) == (1, 11)
+    assert values_ahead({"counts": {what.replace(" ", "_"): count for what, count in counts.items()}}) == 11
+    other = rows(frame.with_columns(pl.col("s").replace(12.0, 22.0)), rule="paper")["s"]
+    assert other[3] != filled["s"][3], "its second row after the gap began knows how the gap ends"
+    absent = rows(frame.with_columns(pl.lit(None, pl.Float64).alias("s")), rule="paper")["s"]
+    assert absent == [None] * 14, "what was never measured stays absent"
+
+
+def test_inside_a_bin_the_rules_differ_only_in_the_command() -> None:
     clock = [round((0.1 + 0.2 * i) * SECOND) for i in range(5)]
     frame = frame_of(clock, [1.0, 2.0, 3.0, 4.0, 5.0], [0.0, 0.0, 0.0, 0.0, 100.0])
     ours, paper = rows(frame), rows(frame, rule="paper")

@@ -8,7 +8,7 @@ import pytest
 
 from crossfeed.errors import LogError
 from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines.joanneum import LOG_FORMAT
+from crossfeed.machines.joanneum import LOG_FORMAT, with_cycle
 
 
 @pytest.fixture
@@ -40,6 +40,15 @@ def test_runs_sessions_and_rows(folder) -> None:
     ]
 
 
+@pytest.mark.parametrize("rule", ["crossfeed", "paper"])
+def test_cycles_that_go_on_in_the_next_file_were_cut_at_the_file(folder, make_joanneum_log, rule) -> None:
+    make_joanneum_log("WG_Vorderseite_PLA_part2.csv", range(3001, 4751), part=1)
+    table = ingest(LOG_FORMAT, folder, rule=rule)
+    assert [group.session for group in table.groups if group.run == "WG_Vorderseite_PLA"] == ["WG_Vorderseite_PLA-001"]
+    make_joanneum_log("WG_Vorderseite_PLA_part2.csv", range(3002, 4751), part=1)
+    assert ingest(LOG_FORMAT, folder, rule=rule).manifest["counts"]["sessions"] == 4, "one cycle is missing"
+
+
 def test_values_are_bin_means_in_canonical_units(folder) -> None:
     table = ingest(LOG_FORMAT, folder)
     cycle = np.arange(501, 1001)
@@ -48,7 +57,15 @@ def test_values_are_bin_means_in_canonical_units(folder) -> None:
     assert table.sensors[1, index] == pytest.approx(power.mean() * 1e-3, rel=1e-6)
     # 6000 deg/s are 1000 rpm; the set-point is 12000 in cycles 501 to 999 and 6000 in cycle 1000.
     assert table.commands[1, 0] == pytest.approx((499 * 2000 + 1000) / 500, rel=1e-9)
-    assert ingest(LOG_FORMAT, folder, rule="paper").commands[1, 0] == pytest.approx(1000.0)
+    # By the paper's rule the bin is that of cycles 500 to 999, and the last one decides.
+    assert ingest(LOG_FORMAT, folder, rule="paper").commands[1, 0] == pytest.approx(2000.0)
+
+
+def test_another_length_of_the_cycle_stretches_time_and_cuts_nothing_else(folder) -> None:
+    usual, longer = ingest(LOG_FORMAT, folder), ingest(with_cycle("4 ms"), folder)
+    assert [group.session for group in longer.groups] == [group.session for group in usual.groups]
+    assert [len(group) for group in longer.groups] == [8, 8, 8, 7], "1,750 cycles are 7 s now, not 3.5"
+    assert ingest(with_cycle("2 ms"), folder).fingerprint() == usual.fingerprint()
 
 
 def test_absent_channels_stay_absent(folder) -> None:

@@ -58,7 +58,8 @@ def open_as(contents: dict[bool, dict[str, Any]]) -> Callable[[Study, str, str],
                 part[run] = part.pop("run")
         if not any(entry.kind == "lock" for entry in study.ledger()):
             hashes = {f"{name}_sha256": "c" * 64 for name in ("config", "code", "normaliser", "checkpoint")}
-            study.store.record("lock", {"candidate": run, "seed": 0, "run": run, **hashes, "data_sha256": ["d" * 64]})
+            locked = {"candidate": run.rsplit("-", 1)[0], "seed": 0, "run": run, "data_sha256": ["d" * 64]}
+            study.store.record("lock", locked | hashes)
         opening = study.store.record("opening", {"purpose": purpose, "runs": [run]})
         number = sum(entry.kind == "opening" for entry in study.ledger())
         path = study.store.folder / "results" / f"target-{number}.json"

@@ -81,6 +81,7 @@ def adaptation() -> dict[str, Any]:
         {
             "fraction": fraction,
             "support_windows": int(100 * fraction),
+            "query_windows": 80,
             "runs_without_support": [],
             "updates": 50 if fraction else 0,
             "parameters_moved": 10,
@@ -95,7 +96,7 @@ def adaptation() -> dict[str, Any]:
     ]
     return {
         "windows": 90,
-        "few_shot": {"config": {"mode": "predictor"}, "query_windows": 80, "runs_without_query": [], "fractions": rows},
+        "few_shot": {"config": {"mode": "predictor"}, "runs_without_query": [], "fractions": rows},
         "online": {
             "config": {"mode": "predictor"},
             "updates": 12,

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from crossfeed.reporting.artefacts import gather
-from crossfeed.reporting.blocks import Document
+from crossfeed.reporting.blocks import Document, ReportTable
 from crossfeed.reporting.page import page
 from crossfeed.reporting.report import compose
 from crossfeed.reporting.tables import write_csv
@@ -16,10 +16,14 @@ def report_on(place: Path) -> tuple[Document, set[str], str]:
     return document, {section.anchor for section in document.sections}, page(document)
 
 
+def find_table(document: Document, name: str) -> ReportTable:
+    """One table of a document, with its caption and raw values."""
+    return next(grid for section in document.sections for grid in section.grids() if grid.name == name)
+
+
 def table_of(document: Document, name: str, folder: Path) -> list[dict[str, str]]:
     """One table of a document as its CSV file gives it."""
-    grid = next(grid for section in document.sections for grid in section.grids() if grid.name == name)
-    write_csv(grid, folder / f"{name}.csv")
+    write_csv(find_table(document, name), folder / f"{name}.csv")
     return rows_of(folder / f"{name}.csv")
 
 

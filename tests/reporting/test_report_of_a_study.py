@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset
 from tests.reporting import material
 from tests.reporting.conftest import TWO
-from tests.reporting.reading import report_on, table_of
+from tests.reporting.reading import find_table, report_on, table_of
 from tests.reporting.test_report import WRITTEN_ALONE
 from tests.study.conftest import Invented, begin
 
@@ -156,29 +157,54 @@ def test_a_model_that_gave_no_numbers_on_the_target_is_not_trusted(real: Path) -
     assert "no finite number" in document.verdict.sentences[0]
 
 
-def test_declared_arms_stand_side_by_side(
-    searched: Study, tmp_path: Path, open_as: Callable[[Study, str, str], dict[str, Any]]
-) -> None:
+@pytest.fixture
+def declared(searched: Study, open_as: Callable[[Study, str, str], dict[str, Any]]) -> tuple[Study, dict[str, Any]]:
+    """A study whose declared variant was opened after the locked model, and what came of it."""
     open_as(searched, "confirmatory", f"{TWO[0]}-0")
     arms = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
-    declared = {
-        "name": "revin",
-        "arms": arms,
-        "seeds": 1,
-        "condition": "all rmse components better on source validation",
-    }
-    searched.store.record("declaration", declared)
-    runs = [(f"revin.{arm}-0", f"revin.{arm}", 0, "ablation revin", {}) for arm in arms]
+    plan = {"name": "revin", "arms": arms, "seeds": 2, "condition": "all rmse components better on source validation"}
+    searched.store.record("declaration", plan)
+    runs = [(f"revin.{arm}-{seed}", f"revin.{arm}", seed, "ablation revin", {}) for arm in arms for seed in range(2)]
     searched.store.add_runs(runs)
-    for position, (name, candidate, seed, _, _) in enumerate(runs):
-        outcome = Invented(lambda _candidate, _seed, level=0.7 - 0.1 * position: level).outcome(candidate, seed)
+    for name, candidate, seed, _, _ in runs:
+        level = 0.7 - 0.1 * candidate.endswith(".revin") + 0.02 * seed
+        outcome = Invented(lambda _candidate, _seed, level=level: level).outcome(candidate, seed)
         searched.store.finish(name, "finished", outcome)
     searched.store.record("verdict", {"declaration": "revin", "holds": True, "seeds": [0], "differences": {}})
-    content = open_as(searched, "declared: revin", "revin.revin-0")
-    control, revin = table_of(report_on(searched.store.folder)[0], "ablation-revin", tmp_path)
-    assert (float(control["clean"]), float(revin["clean"])) == pytest.approx((0.7, 0.6))
+    return searched, open_as(searched, "declared: revin", "revin.revin-0")
+
+
+def test_declared_arms_stand_side_by_side(declared: tuple[Study, dict[str, Any]], tmp_path: Path) -> None:
+    study, content = declared
+    control, revin = table_of(report_on(study.store.folder)[0], "ablation-revin", tmp_path)
+    assert (float(control["clean"]), float(revin["clean"])) == pytest.approx((0.71, 0.61))
     assert float(revin["target_rmse"]) == content["scores"]["revin.revin-0"]["rmse"]
     assert control["target_rmse"] == ""
+
+
+def test_the_transfer_table_lacked_the_opened_variant_and_mixed_windows_unsaid(
+    declared: tuple[Study, dict[str, Any]],
+) -> None:
+    study, content = declared
+    windows, place = content["windows"], study.store.folder.parent / "comparison" / "table.json"
+    for other in (windows, windows + 7):
+        results = [material.result("persistence", windows, 1.0, {}), material.result("gru", other, 0.9, {})]
+        material.write(place, material.comparison(results))
+        document, _, _ = report_on(study.store.folder)
+        table = find_table(document, "transfer")
+        rows = {row["method"]: row for row in table.rows}
+        assert [rows[name]["windows"] for name in ("persistence", "gru")] == [windows, other]
+        locked, revin = rows["World model (locked)"], rows["World model + revin (post-lock)"]
+        assert (locked["windows"], revin["windows"]) == (windows, windows)
+        of_locked = [len(TWO[0]) / 30 + seed / 100 for seed in range(2)]
+        assert locked["source"] == pytest.approx({"estimate": fmean(of_locked), "spread": stdev(of_locked)})
+        assert revin["source"] == pytest.approx({"estimate": 0.61, "spread": stdev([0.60, 0.62])})
+        assert revin["target"] == {"estimate": content["scores"]["revin.revin-0"]["rmse"], "spread": None}
+        assert revin["nll"] == content["scores"]["revin.revin-0"]["nll"]
+        assert "1 seed, diagnostic" in revin["notes"]
+        assert rows["trees"] == {"method": "trees", "notes": "not run: LightGBM is missing"}
+        assert table.lowest == (("target",) if other == windows else ())
+        assert ("different windows" in table.caption) == (other != windows)
 
 
 def test_a_report_kept_silent_about_a_control_that_did_not_repeat_the_search(searched: Study) -> None:

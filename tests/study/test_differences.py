@@ -13,17 +13,25 @@ import pytest
 import torch
 
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
+from crossfeed.adaptation.learning import likelihood as likelihood_of
+from crossfeed.adaptation.learning import squared
 from crossfeed.adaptation.online import blocks
+from crossfeed.adaptation.support import support_and_query
 from crossfeed.audits.run import audit
 from crossfeed.baselines.budget import named_budget
+from crossfeed.baselines.clones import REPOSITORIES, find_clones
+from crossfeed.baselines.contenders import Fitted, Setting, line_up
+from crossfeed.baselines.official import SCHEDULES, OfficialNetwork
+from crossfeed.baselines.runs import run_once
 from crossfeed.configuration import override
 from crossfeed.distribution import Gaussian
-from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.errors import CheckpointError, ConfigError, TrainingError
 from crossfeed.evaluation.bundle import measure_bundle
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.setup import SourceData
 from crossfeed.evaluation.statistics import compare
 from crossfeed.json_file import read_sealed
+from crossfeed.machines import joanneum
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.predictor import Predictor
@@ -52,6 +60,7 @@ from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 from tests.adaptation.small_models import tiny_world_model
 from tests.audits.conftest import case_of
+from tests.baselines.test_official import PAPER, fake_clone
 from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
 from tests.ingest.test_resample import SECOND, frame_of, rows
 from tests.study.conftest import InProcess, Invented, begin
@@ -150,18 +159,22 @@ def ingest_rule(folder: Path) -> None:
     with pytest.raises(ConfigError, match="rule crossfeed"):
         begin(folder / "refused", protocol="paper")
     begin(folder / "taken", rule="paper")
+    log = frame_of([0, SECOND // 2, SECOND], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    found = {rule: (rows(log, rule=rule)["s"], rows(log, rule=rule)["c"]) for rule in ("paper", "crossfeed")}
+    assert found == {"paper": ([1.5, 3.0], [2.0, 3.0]), "crossfeed": ([1.0, 2.5], [1.0, 2.5])}
+    assert joanneum.LOG_FORMAT.segmentation.boundaries == ("part",)
 
 
 @shows("rows from the future")
 def rows_from_the_future(_: Path) -> None:
-    log = frame_of([SECOND, 6 * SECOND], [1.0, 2.0], [None, 3.0])
-    log = log.with_columns(c=frame_of([1, 2], [0.0, 0.0], [5.0, 3.0])["c"])
-    for rule in ("paper", "crossfeed"):
-        found = rows(log, rule=rule)
-        assert found["s"] == [1.0, 1.0, 1.0, None, None, 2.0], rule
-        assert found["c"] == [5.0, 5.0, 5.0, 5.0, 5.0, 3.0], rule
-    late = frame_of([SECOND, 2 * SECOND], [1.0, 2.0], [None, 3.0])
-    assert rows(late)["time"] == [2.0], "a command is not known before it was logged"
+    log = frame_of([SECOND, 2 * SECOND, 6 * SECOND], [1.0, 2.0, 6.0], [None, 3.0, 4.0])
+    ours, theirs = rows(log), rows(log, rule="paper")
+    assert (ours["s"], ours["c"]) == ([2.0, 2.0, 2.0, None, 6.0], [3.0, 3.0, 3.0, 3.0, 4.0])
+    assert ours["time"][0] == 2.0, "a command is not known before it was logged"
+    assert (theirs["s"], theirs["c"]) == ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3.0, 3.0, 3.0, 3.0, 3.0, 4.0])
+    later = log.with_columns(s=frame_of([1, 2, 3], [1.0, 2.0, 60.0], [0.0] * 3)["s"])
+    assert rows(later)["s"][:4] == ours["s"][:4]
+    assert rows(later, rule="paper")["s"][2] != theirs["s"][2]
 
 
 @shows("block masks")
@@ -450,6 +463,33 @@ def model_file(_: Path) -> None:
         check_tensors("file", {**{k: v for k, v in tensors.items() if k != name}, "stranger": tensors[name]}, tensors)
 
 
+@shows("few-shot loss")
+def few_shot_loss(_: Path) -> None:
+    batch = window_set(small_table(), normaliser_of(small_table()), ("power",)).batch(torch.arange(4))
+    assert not batch.future_m_BHC.all()
+    means, gradients = torch.ones_like(batch.future_x_BHC).requires_grad_(), {}
+    for name in ("paper", "mended", "crossfeed"):
+        spread = torch.ones_like(means).requires_grad_()
+        forecast, ahead = Gaussian(means, spread), torch.zeros_like(means)
+        loss = FewShotConfig.of(name).loss
+        value = squared(forecast, batch) if loss == "squared" else likelihood_of("x", forecast, batch, ahead)
+        of_mean, of_spread = torch.autograd.grad(value, (means, spread), allow_unused=True)
+        gradients[name] = (bool(of_mean[~batch.future_m_BHC].any()), of_spread is not None)
+    assert gradients == {"paper": (True, False), "mended": (False, True), "crossfeed": (False, True)}
+
+
+@shows("few-shot query")
+def few_shot_query(_: Path) -> None:
+    windows = window_set(small_table(), normaliser_of(small_table()))
+    queries = {}
+    for name in ("paper", "crossfeed"):
+        divided = support_and_query(windows, (0.1, 0.3), FewShotConfig.of(name).query)
+        queries[name] = [len(query) for query in divided.query.values()]
+    assert len(set(queries["paper"])) == 3
+    assert len(set(queries["crossfeed"])) == 1
+    assert queries["paper"][-1] == queries["crossfeed"][-1]
+
+
 @shows("few-shot seed")
 def few_shot_seed(_: Path) -> None:
     normaliser = normaliser_of(small_table(runs=6))
@@ -470,6 +510,47 @@ def online_updates(_: Path) -> None:
         learned += len(observed)
         assert bool((windows.last_W[observed] + windows.horizons[-1] <= windows.last_W[part[0]]).all())
     assert learned
+
+
+@shows("official learning rate")
+def official_learning_rate(_: Path) -> None:
+    rates = {name: [pace(step, 10, 20)[0] for step in range(200)] for (name, _), pace in SCHEDULES.items()}
+    patchtst, itransformer = rates["official-patchtst"], rates["official-itransformer"]
+    assert patchtst.index(max(patchtst)) == 59
+    assert max(patchtst) == 1.0
+    assert patchtst[-1] < 1e-5
+    assert itransformer[:20] == [1.0] * 20
+    assert itransformer[199] == 0.5**18
+    assert REPOSITORIES["official-patchtst"].rates == REPOSITORIES["official-itransformer"].rates == (1e-4,)
+
+
+@shows("official hyperparameters")
+def official_hyperparameters(folder: Path) -> None:
+    model = "import torch\nclass Model(torch.nn.Module):\n def __init__(self, s): super().__init__(); self.s = s\n"
+    asked = {}
+    for name in ("official-patchtst", "official-itransformer"):
+        clone = find_clones([fake_clone(folder / name, name, model)])[name]
+        asked[name] = vars(OfficialNetwork(clone, PAPER).official.s)
+    for settings in asked.values():
+        assert [settings[key] for key in ("d_model", "n_heads", "e_layers", "d_ff")] == [128, 8, 3, 256]
+    assert [asked["official-patchtst"][key] for key in ("patch_len", "stride", "dropout")] == [8, 4, 0.2]
+    assert asked["official-itransformer"]["dropout"] == 0.1
+
+
+@shows("official SimMTM")
+def official_simmtm(folder: Path) -> None:
+    _, missing = line_up("gru", Setting(named_budget("paper"), "base", "cpu", {}))
+    assert "diverged to NaN at two learning rates" in missing["official-simmtm"]
+    given = find_clones([fake_clone(folder, "official-simmtm", "")])
+    contenders, missing = line_up("official-simmtm", Setting(named_budget("paper"), "base", "cpu", given))
+    assert ([one.name for one in contenders], missing) == (["official-simmtm"], {})
+    outcome = run_once(folder, "official-simmtm", 0, "zeros", diverging, {})
+    assert (outcome.status, outcome.scores) == ("diverged", {})
+
+
+def diverging() -> Fitted:
+    """A training that ends in no number."""
+    raise TrainingError("the loss is nan")
 
 
 @shows("licence")

@@ -27,11 +27,16 @@ def show_adaptation(result: AdaptationResult) -> None:
 
 
 def _few_shot(console: Console, result: FewShotResult) -> None:
-    title = f"Few-shot ({result.config['mode']}): common query of {result.query_windows} windows"
-    table = grid(title, ["support", "windows", *METRICS.values(), RATIO], words=0)
+    judged = "each judged on what follows it" if result.config.get("query") == "each" else "one query for all"
+    table = grid(
+        f"Few-shot ({result.config['mode']}): {judged}",
+        ["support", "windows", "query", *METRICS.values(), RATIO],
+        words=0,
+    )
     for row in result.fractions:
         values = (number(row.metrics[name]) for name in METRICS)
-        table.add_row(f"{row.fraction:.0%}", str(row.support_windows), *values, estimate(row.rmse_ratio))
+        counts = (str(row.support_windows), str(row.query_windows))
+        table.add_row(f"{row.fraction:.0%}", *counts, *values, estimate(row.rmse_ratio))
     console.print(table)
     for row in result.fractions:
         lacking = f"no support from {', '.join(row.runs_without_support)}" if row.runs_without_support else ""

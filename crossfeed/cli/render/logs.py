@@ -11,7 +11,7 @@ from rich.table import Table as Grid
 
 from crossfeed.cli.render.grid import MISSING, grid, print_table, short
 from crossfeed.grid import plural
-from crossfeed.ingest.resample import WAITING
+from crossfeed.ingest.resample import WAITING, values_ahead
 from crossfeed.ingest.table import Table
 from crossfeed.machines.declaration import LogFormat
 from crossfeed.machines.simulated.log_files import LogSummary
@@ -41,12 +41,14 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
         console.print(f"  {plural(early, 'row')} dropped: some command was not known yet: no {late}", markup=False)
         if early > counts["rows"] / 10:
             console.print("  [yellow]note[/]: a command that is told late is better left out of the mapping")
-    carried = counts["sensor_values_carried_forward"]
+    carried, limit = counts["sensor_values_carried_forward"], manifest["rules"]["carry_forward_s"]
     if counts["empty_bins"] or carried:
         console.print(
             f"  gaps: {plural(counts['empty_bins'], 'empty bin')}, {plural(carried, 'sensor value')} "
-            f"carried forward (at most {manifest['rules']['carry_forward_s']:g} s)"
+            f"carried forward ({'without limit' if limit is None else f'at most {limit:g} s'})"
         )
+    if ahead := values_ahead(manifest):
+        console.print(f"  [yellow]note[/]: {plural(ahead, 'value')} filled from later rows, which the audit names")
     for finding in manifest["findings"]:
         console.print(f"  [yellow]note[/]: {finding}")
     console.print(_channels(manifest["channels"]))

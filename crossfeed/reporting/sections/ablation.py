@@ -1,13 +1,12 @@
 """Declared ablations, arms side by side: announced before they ran, opened only if their condition held."""
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean, pstdev
+from collections.abc import Mapping
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, Tone, columns, filled, section
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.reporting.study_facts import OpeningFacts, StudyFacts
+from crossfeed.reporting.study_facts import StudyFacts, over_seeds
 from crossfeed.study.record.declaration import RMSE_COMPONENTS, Declaration
 from crossfeed.study.record.outcomes import flag_of, has_numbers
 from crossfeed.study.repetition import Drift
@@ -51,7 +50,7 @@ def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
     tone: Tone = "good" if holds else "fair" if verdicts else "next"
     blocks: list[Block] = [Note(told, tone)]
     source = {arm: _source(study, name, arm) for arm in arms}
-    target = {arm: _target(opening, name, arm) for arm in arms} if opening else {}
+    target = {arm: opening.scores_of(f"{name}.{arm}") for arm in arms} if opening else {}
     if any(source.values()):
         blocks.append(_figure(name, source, target))
         blocks.append(_table(name, source, target))
@@ -72,11 +71,6 @@ def _source(study: StudyFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
         for run in study.runs
         if run.candidate == f"{name}.{arm}" and has_numbers(run)
     ]
-
-
-def _target(opening: OpeningFacts, name: str, arm: str) -> list[Mapping[str, Any]]:
-    """Target scores of the runs of one arm; runs are named candidate-seed."""
-    return [scores for run, scores in opening.result.scores.items() if run.rsplit("-", 1)[0] == f"{name}.{arm}"]
 
 
 def _figure(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> Figure:
@@ -107,10 +101,10 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> R
     for arm, bundles in source.items():
         row: dict[str, Any] = {"arm": arm, "seeds": len(bundles), "flagged": sum(bool(one["flag"]) for one in bundles)}
         for part in (*RMSE_COMPONENTS, "calibration"):
-            row[part] = _spread([one["components"][part] for one in bundles])
-        row["command_ratio"] = _spread([one["command_ratio"] for one in bundles])
+            row[part] = over_seeds([one["components"][part] for one in bundles])
+        row["command_ratio"] = over_seeds([one["command_ratio"] for one in bundles])
         for key in _TARGET:
-            row[f"target_{key}"] = _spread([one.get(key) for one in target.get(arm, [])])
+            row[f"target_{key}"] = over_seeds([one.get(key) for one in target.get(arm, [])])
         rows.append(row)
     heads = columns(
         ("arm", "arm", "text"), ("seeds", "seeds", "count"), ("flagged", "flagged", "count"),
@@ -125,10 +119,3 @@ def _table(name: str, source: Mapping[str, Any], target: Mapping[str, Any]) -> R
         "flagged count and are marked."
     )
     return ReportTable(f"ablation-{name}", caption, filled(heads, rows), tuple(rows), lowest=lowest)
-
-
-def _spread(values: Sequence[float | None]) -> dict[str, Any] | None:
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    return {"estimate": fmean(known), "spread": pstdev(known) if len(known) > 1 else None}

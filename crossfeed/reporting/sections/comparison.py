@@ -9,6 +9,8 @@ from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import Dot, Dots
 from crossfeed.reporting.rivals import against_rivals
+from crossfeed.reporting.study_facts import StudyFacts, over_seeds
+from crossfeed.study.record.declaration import Declaration
 
 THIS_MODEL = "this model"
 _TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
@@ -101,31 +103,74 @@ def _own_row(own: ModelResult) -> dict[str, Any]:
 
 def _paper(found: Artefacts) -> ReportTable:
     """Method, source RMSE, target RMSE, target NLL, notes: the layout of the paper's transfer table."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for row in found.comparison["rows"]:
         if not row["seeds"]:
+            rows.append({"method": row["model"], "notes": row["remark"]})
             continue
         plan = "command-cond." if row["uses_future_commands"] else "no plan"
         rows.append(
             {
                 "method": row["model"], "source": _value(row, "source.rmse"), "target": _value(row, "target.rmse"),
-                "nll": row["mean"].get("target.nll"), "notes": f"{plan}; {plural(row['seeds'], 'seed')}",
+                "nll": row["mean"].get("target.nll"), "windows": _windows(found, row["model"]),
+                "notes": f"{plan}; {plural(row['seeds'], 'seed')}; source: test side",
             }
         )  # fmt: skip
-    study, known, own = found.study, found.on_target(), found.on_source()
-    if study is not None and study.confirmatory is not None and known is not None:
-        rows.append(
-            {
-                "method": "World model (locked)",
-                "source": own.evaluation.scores[own.name]["rmse"] if own else None,
-                "target": plain(known.evaluation.intervals[known.name]["rmse"]),
-                "nll": known.evaluation.scores[known.name]["nll"],
-                "notes": "probabilistic, command-cond.; single declared pass, 95 % over runs",
-            }
-        )  # fmt: skip
+    if found.study is not None:
+        rows += [*_locked(found, found.study), *_declared(found.study)]
+    judged = {row["windows"] for row in rows if row.get("windows")}
     heads = columns(
         ("method", "Method", "text"), ("source", "Source RMSE"), ("target", "Target zero-shot RMSE"),
-        ("nll", "Target NLL"), ("notes", "Notes", "text"),
+        ("nll", "Target NLL"), ("windows", "target windows", "count"), ("notes", "Notes", "text"),
     )  # fmt: skip
-    caption = "Zero-shot transfer in the paper's layout. NLL contains its constant, 0.919. Lowest target RMSE in bold."
-    return ReportTable("transfer", caption, heads, tuple(rows), label="target", lowest=("target",), folded=True)
+    caption = "Zero-shot transfer in the paper's layout. NLL contains its constant, 0.919. " + (
+        "Rows were judged on different windows: only those with as many windows compare, and none is in bold."
+        if len(judged) > 1
+        else "Lowest target RMSE in bold."
+    )
+    lowest = () if len(judged) > 1 else ("target",)
+    return ReportTable("transfer", caption, heads, tuple(rows), label="target", lowest=lowest, folded=True)
+
+
+def _windows(found: Artefacts, model: str) -> int | None:
+    """How many target windows every run of a model was judged on, where the comparison kept that."""
+    runs = [one for one in found.comparison.get("results") or [] if one["model"] == model]
+    counts = {one["scores"]["target"]["windows"] for one in runs if "target" in one["scores"]}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _locked(found: Artefacts, study: StudyFacts) -> list[dict[str, Any]]:
+    """The single declared pass of the locked model, with its candidate's error on source validation."""
+    known = found.on_target()
+    if study.lock is None or study.confirmatory is None or known is None:
+        return []
+    return [
+        {
+            "method": "World model (locked)", "source": study.clean_rmse(study.lock["candidate"]),
+            "target": plain(known.evaluation.intervals[known.name]["rmse"]),
+            "nll": known.evaluation.scores[known.name]["nll"], "windows": known.evaluation.windows,
+            "notes": "probabilistic, command-cond.; single declared pass, 95 % over runs; source: validation",
+        }
+    ]  # fmt: skip
+
+
+def _declared(study: StudyFacts) -> list[dict[str, Any]]:
+    """The variants of every declared ablation that was opened, over their seeds; its control is the locked model."""
+    rows = []
+    for entry in study.entries("declaration"):
+        plan = Declaration.recorded(entry.content)
+        opening = next((one for one in study.openings if one.purpose == f"declared: {plan.name}"), None)
+        for arm in list(plan.arms)[1:] if opening else []:
+            assert opening is not None
+            scores = opening.scores_of(plan.candidate(arm))
+            nll = over_seeds([one.get("nll") for one in scores])
+            rows.append(
+                {
+                    "method": f"World model + {arm} (post-lock)", "source": study.clean_rmse(plan.candidate(arm)),
+                    "target": over_seeds([one.get("rmse") for one in scores]),
+                    "nll": nll and nll["estimate"], "windows": opening.result.windows,
+                    "notes": f"probabilistic, command-cond.; {plural(len(scores), 'seed')}, diagnostic; "
+                    "source: validation",
+                }
+            )  # fmt: skip
+    return rows

@@ -16,7 +16,8 @@ class AdamW:
 
     def __init__(self, groups: Sequence[tuple[Sequence[Tensor], float]], learning_rate: Tensor) -> None:
         self.param_groups: list[dict[str, Any]] = [
-            {"params": list(parameters), "weight_decay": decay, "lr": learning_rate} for parameters, decay in groups
+            {"params": list(parameters), "weight_decay": decay, "lr": learning_rate, "betas": BETAS}
+            for parameters, decay in groups
         ]
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
 
@@ -44,8 +45,8 @@ class AdamW:
                 [],
                 steps,
                 lr=group["lr"],
-                beta1=BETAS[0],
-                beta2=BETAS[1],
+                beta1=group["betas"][0],
+                beta2=group["betas"][1],
                 weight_decay=group["weight_decay"],
                 eps=EPSILON,
                 amsgrad=False,

@@ -10,11 +10,17 @@ import polars as pl
 import pytest
 
 from crossfeed.errors import MachineError, StorageError
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.ingest.resample import values_ahead
+from crossfeed.ingest.table import Table
+from crossfeed.machines.joanneum import LOG_FORMAT as JOANNEUM
 from crossfeed.machines.simulated import thws
 from crossfeed.machines.simulated.log_files import LogSummary, write_csv
 from crossfeed.machines.simulated.production import Order
 from crossfeed.machines.simulated.study_pair import Scale, simulate_pair
 from crossfeed.machines.thws import COLUMNS
+from crossfeed.machines.thws import LOG_FORMAT as THWS
+from crossfeed.windows.split_tables import count_windows
 
 SCALE = Scale(Order(rows=1_500, sessions=6, raw_rows=3_600, duplicates=7, lost_rows=2), cycles=325_000)
 ROOT = Path(__file__).parents[3]
@@ -217,3 +223,28 @@ def test_a_full_disk_is_a_storage_error_that_says_what_to_do(tmp_path: Path, mon
         simulate_pair(tmp_path, SCALE)
     assert "Free some disk space" in caught.value.remedy
     assert not list(tmp_path.rglob("*.csv*"))
+
+
+def windows_of(table: Table) -> int:
+    (part,) = count_windows(table, None)
+    return int(part.to_dict()["windows"])
+
+
+def test_the_papers_counts_of_rows_and_windows_follow_from_its_rule(
+    pair: tuple[Path, LogSummary, LogSummary],
+) -> None:
+    """As 26,879 source windows are 29,785 rows and 8 lost ones in 62 sessions, each of which gives 47 less."""
+    out, source, target = pair
+    table = ingest(THWS, out / "thws", rule="paper")
+    counts = table.manifest["counts"]
+    assert (counts["kept_rows"], counts["sessions"], counts["empty_bins"]) == (source.rows, 6, 2)
+    assert counts["rows"] == len(table) == source.rows + 2
+    assert windows_of(table) == len(table) - 6 * 47
+    assert np.isfinite(table.sensors).all(), "every gap is filled, from whichever side"
+    runs = ingest(JOANNEUM, out / "joanneum", rule="paper")
+    counts = runs.manifest["counts"]
+    assert (counts["kept_rows"], counts["runs"], counts["sessions"]) == (target.rows, 7, 13)
+    assert values_ahead(runs.manifest) == 0
+    lengths = [len(group) for group in runs.groups]
+    assert sum(length < 48 for length in lengths) == 1
+    assert windows_of(runs) == sum(max(0, length - 47) for length in lengths)

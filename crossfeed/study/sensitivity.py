@@ -1,0 +1,237 @@
+"""What the numbers owe to how the logs were read: the rule of the bins, their length, the length of a controller cycle.
+
+The paper leaves two things open: that the target's cycles last 2 ms, and how its results depend on resampling. Each
+reading of the same logs is made into tables, the same models learn from the source and are scored on the target, and
+every error is told as a share of persistence on the very same windows: the readings have z-units of their own. Errors
+are compared at the times ahead that all readings have. Target rows are read, so it is for logs that hold no secret.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from crossfeed.atomic import atomic_file
+from crossfeed.baselines.budget import Budget, Size
+from crossfeed.baselines.comparison_data import config_of, target_set
+from crossfeed.baselines.contenders import Setting, line_up
+from crossfeed.baselines.results import Result
+from crossfeed.baselines.runs import ComparisonInputs, do_run
+from crossfeed.claim import claim
+from crossfeed.configuration import override
+from crossfeed.errors import ConfigError
+from crossfeed.grid import Grid
+from crossfeed.ingest.pipeline import ingest
+from crossfeed.ingest.resample import Rule
+from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.machines import joanneum, thws
+from crossfeed.plots import COLOURS, new_figure, save_figure
+from crossfeed.progress import console
+from crossfeed.training.run_config import RunConfig
+
+CONTEXT_S, AHEAD_S = 32.0, (1.0, 2.0, 4.0, 8.0, 16.0)
+LONGER_S = 2.0
+CYCLES = ("1 ms", "1.8 ms", "2.2 ms", "4 ms")
+PERSISTENCE = "persistence"
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """One way to read the same logs; `cycle` is that of the target's controller."""
+
+    name: str
+    rule: Rule
+    period: float = 1.0
+    cycle: str = joanneum.CYCLE
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityLine:
+    """One model under one reading: RMSE over the times ahead that all readings have, and as a share of persistence.
+
+    `change` is how far the share is from the one of the reference, and is None for the reference.
+    """
+
+    reading: str
+    side: str
+    model: str
+    seeds: int
+    windows: int
+    rmse: float
+    share: float
+    change: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Every model under every reading, the reference first."""
+
+    folder: Path
+    reference: str
+    ahead_s: tuple[float, ...]
+    lines: tuple[SensitivityLine, ...]
+
+    def grids(self) -> list[Grid]:
+        """One table a side: readings down, models across."""
+        found = []
+        for side in dict.fromkeys(line.side for line in self.lines):
+            own = [line for line in self.lines if line.side == side]
+            models = [name for name in dict.fromkeys(line.model for line in own) if name != PERSISTENCE]
+            rows = []
+            for reading in dict.fromkeys(line.reading for line in own):
+                of = {line.model: line for line in own if line.reading == reading}
+                floor = of[PERSISTENCE]
+                cells = [_cell(of[name]) if name in of else "-" for name in models]
+                rows.append([reading, f"{floor.windows:,}", f"{floor.rmse:.3f}", *cells])
+            ahead = ", ".join(f"{seconds:g}" for seconds in self.ahead_s)
+            title = f"{side.capitalize()}: RMSE {ahead} s ahead over that of persistence (change from {self.reference})"
+            found.append(Grid(title, ["reading", "windows", "persistence", *models], rows))
+        return found
+
+    def figure(self, path: Path) -> None:
+        """Draw the shares of the target, a row of points for each reading."""
+        own = [line for line in self.lines if line.side == "target" and line.model != PERSISTENCE]
+        names = list(dict.fromkeys(line.reading for line in own))
+        with new_figure(6.4, 1.2 + 0.32 * len(names)) as figure:
+            axes = figure.subplots()
+            for number, model in enumerate(dict.fromkeys(line.model for line in own)):
+                shares = {line.reading: line.share for line in own if line.model == model}
+                colour = COLOURS[number % len(COLOURS)]
+                places = [names.index(name) for name in shares]
+                axes.plot(list(shares.values()), places, "o", color=colour, label=model)
+                if self.reference in shares:
+                    axes.axvline(shares[self.reference], color=colour, linewidth=0.6, linestyle=":")
+            axes.axvline(1.0, color="0.5", linewidth=0.8)
+            axes.set_yticks(range(len(names)), names)
+            axes.invert_yaxis()
+            axes.set_xlabel("target RMSE over that of persistence on the same windows (dotted: reference)")
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            save_figure(figure, path)
+
+    def write(self) -> None:
+        """Save lines, tables and figure; each file appears whole or not at all."""
+        content = {"reference": self.reference, "ahead_s": self.ahead_s, "lines": [asdict(line) for line in self.lines]}
+        write_sealed(self.folder / "sensitivity.json", content)
+        for grid in self.grids():
+            side = grid.title.split(":")[0].lower()
+            with atomic_file(self.folder / f"sensitivity-{side}.md") as temporary:
+                temporary.write_text(grid.markdown() + "\n", encoding="utf-8")
+        self.figure(self.folder / "sensitivity.png")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Sensitivity":
+        """What `write` wrote."""
+        content = read_sealed(folder / "sensitivity.json", "Run the same command again.")
+        lines = tuple(SensitivityLine(**line) for line in content["lines"])
+        return cls(folder, content["reference"], tuple(content["ahead_s"]), lines)
+
+
+def readings(rule: Rule = "paper") -> list[LogReading]:
+    """The reference, then one thing changed at a time; the source is logged once a second, so no period is shorter."""
+    other: Rule = "crossfeed" if rule == "paper" else "paper"
+    return [
+        LogReading(f"rule {rule}, 1 s, 2 ms", rule),
+        LogReading(f"rule {other}", other),
+        LogReading(f"{LONGER_S:g} s", rule, LONGER_S),
+        *(LogReading(f"cycle {cycle}", rule, cycle=cycle) for cycle in CYCLES),
+    ]
+
+
+def sensitivity(
+    source: Path, target: Path, out: Path, *, rule: Rule = "paper", models: str = "ridge,crossfeed", seeds: int = 3,
+    budget: Budget, size: Size = "tiny", stride: int = 1, device: str = "cpu",
+) -> Sensitivity:  # fmt: skip
+    """Read THWS and JOANNEUM logs in every way, train and score the models, write tables and figure into `out`.
+
+    A run that is done is not run again: the same call goes on after a stop.
+    """
+    setting = Setting(budget, size, device, {})
+    contenders, _ = line_up(f"{PERSISTENCE},{models}", setting)
+    plan = [(one.name, seed) for one in contenders for seed in one.seeds(seeds)]
+    every, lines = readings(rule), list[SensitivityLine]()
+    ahead = tuple(time for time in AHEAD_S if all((time / one.period).is_integer() for one in every))
+    for base in (one for one in every if one.cycle == joanneum.CYCLE):
+        learned = ingest(thws.LOG_FORMAT, source, rule=base.rule, period=base.period)
+        config = _windows(config_of(size, "session", stride), base.period)
+        inputs = ComparisonInputs((learned,), _target(base, target), config, setting, out / _folder_name(base))
+        data = inputs.data()
+        # Another cycle changes the target alone: who learned from this source is scored on those tables too.
+        others = [one for one in every if one is not base and (one.rule, one.period) == (base.rule, base.period)]
+        on = torch.device(device)
+        sets = {one.name: target_set([learned], _target(one, target), data.training, config, on) for one in others}
+        data = replace(data, scored=data.scored | sets)
+        hashes = {name: part.windows.hash() for name, part in data.scored.items()}
+        work: dict[str, Any] = {"budget": budget.model_dump(mode="json"), "size": size, "scored": hashes}
+        claim(inputs.folder, "comparison.json", data.identity | work, "a comparison")
+        results = []
+        for name, seed in plan:
+            results.append(do_run((inputs, data), name, seed))
+            console().print(f"{base.name}: {name}, seed {seed}: {results[-1].in_words('rmse')}", markup=False)
+        steps = [str(round(time / base.period)) for time in ahead]
+        lines += _lines(base.name, "source", "source", results, steps)
+        lines += _lines(base.name, "target", "target", results, steps)
+        for one in others:
+            lines += _lines(one.name, "target", one.name, results, steps)
+    found = Sensitivity(out, every[0].name, ahead, tuple(_with_changes(lines, every[0].name)))
+    found.write()
+    return found
+
+
+def _target(reading: LogReading, path: Path) -> Table:
+    """The target's table under a reading."""
+    return ingest(joanneum.with_cycle(reading.cycle), path, rule=reading.rule, period=reading.period)
+
+
+def _windows(config: RunConfig, period: float) -> RunConfig:
+    """The configuration whose windows last as long, and look as far ahead, as those of one second."""
+    horizons = [round(time / period) for time in AHEAD_S if (time / period).is_integer()]
+    return override(config, {"model.context": round(CONTEXT_S / period), "model.horizons": horizons})
+
+
+def _lines(
+    reading: str, side: str, scored: str, results: Sequence[Result], steps: Sequence[str]
+) -> list[SensitivityLine]:
+    """The models on one set of windows; a model that diverged in every seed has no line."""
+    by_model: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        if result.status == "finished":
+            by_model.setdefault(result.model, []).append(result.scores[scored])
+    errors = {model: fmean(_over(one, steps) for one in seeds) for model, seeds in by_model.items()}
+    if PERSISTENCE not in errors:
+        raise ConfigError(f"Persistence has no number under '{reading}', so nothing can be compared with it.")
+    return [
+        SensitivityLine(
+            reading, side, model, len(seeds), int(seeds[0]["windows"]), errors[model],
+            errors[model] / errors[PERSISTENCE], None,
+        )
+        for model, seeds in by_model.items()
+    ]  # fmt: skip
+
+
+def _over(scores: dict[str, Any], steps: Sequence[str]) -> float:
+    """RMSE over some horizons."""
+    return math.sqrt(fmean(scores["rmse_by_horizon"][step] ** 2 for step in steps))
+
+
+def _with_changes(lines: Sequence[SensitivityLine], reference: str) -> list[SensitivityLine]:
+    """The lines with how far each share is from the reference's."""
+    known = {(line.side, line.model): line.share for line in lines if line.reading == reference}
+    return [
+        line
+        if line.reading == reference or (line.side, line.model) not in known
+        else replace(line, change=line.share - known[line.side, line.model])
+        for line in lines
+    ]
+
+
+def _folder_name(reading: LogReading) -> str:
+    return f"{reading.rule}-{reading.period:g}s"
+
+
+def _cell(line: SensitivityLine) -> str:
+    return f"{line.share:.3f}" + ("" if line.change is None else f" ({line.change:+.3f})")
