@@ -30,6 +30,7 @@ from crossfeed.machines.simulated.study_pair import simulate_pair
 from crossfeed.progress import be_quiet
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.export import export
+from crossfeed.study.record.rules import PROTOCOLS, rules_of
 from crossfeed.study.study import Study
 
 SETTINGS: dict[str, Any] = {
@@ -101,20 +102,20 @@ def run(folder: Path, protocol: str, candidates: int, jobs: int) -> Phases:
     with phases.phase("simulate and ingest") as found:
         simulate_pair(folder / "logs", "demo")
         for kind, name in (("thws", "source"), ("joanneum", "target")):
-            rule = "paper" if protocol == "paper" else "crossfeed"
+            rule = rules_of(protocol).ingest_rule or "crossfeed"
             table = ingest(log_format_named(kind), folder / "logs" / kind, rule=rule)
             table.write(folder / f"{name}.parquet")
             found.append(f"{len(table)} {name} rows")
     with phases.phase("init") as found:
         paths = [folder / "source.parquet"], [folder / "target.parquet"]
-        settings = SETTINGS | OWN[protocol]
+        settings = SETTINGS | OWN[rules_of(protocol).preset]
         study = Study.init(folder / "study", *paths, protocol, "tiny", settings, MINIMUM_SEEDS)
         found.append(f"{study.protocol['windows']['train']['count']} train windows, target sealed")
 
     def finished() -> int:
         return sum(run.status in ("finished", "invalid") for run in study.store.runs())
 
-    every, first = study.candidates(), FIRST[protocol]
+    every, first = study.candidates(), FIRST[rules_of(protocol).preset]
     chosen = {name: every[name] for name in [*first, *(name for name in every if name not in first)][:candidates]}
     with phases.phase("search", finished) as found:
         study.plan(chosen, SEEDS)
@@ -129,7 +130,7 @@ def run(folder: Path, protocol: str, candidates: int, jobs: int) -> Phases:
             result = study.unseal()
             found.append(_scores(result))
         show_target_result(result)
-        name, arms = ABLATIONS[protocol]
+        name, arms = ABLATIONS[rules_of(protocol).preset]
         with phases.phase(f"declared ablation {name}", finished) as found:
             study.declare(name, arms, PAIRS)
             study.search(engine)
@@ -167,7 +168,7 @@ def _scores(result: dict[str, Any]) -> str:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--write", action="store_true", help="rewrite benchmarks/study.md")
-    options.add_argument("--protocol", choices=("paper", "mended", "crossfeed"), default="crossfeed")
+    options.add_argument("--protocol", choices=tuple(PROTOCOLS), default="crossfeed")
     options.add_argument("--candidates", type=int, default=100, help="at most so many of the protocol's candidates")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--keep", type=Path, help="work in this new folder and keep it")

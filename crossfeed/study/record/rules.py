@@ -33,7 +33,7 @@ class Rules:
     first_leader: Literal["pool", "finalists"]
     seeds_after_refusal: int
     invalid_seeds_block: bool
-    ingest_rule: str | None = None
+    ingest_rule: Literal["paper"] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
