@@ -294,7 +294,7 @@ def _few_shot(folder: Path) -> Made:
         return {}
     shots = (opening(folder).get("adaptation") or {}).get("few_shot") or {"fractions": []}
     return {
-        (str(float(row["fraction"])), metric): Number(row[metric])
+        (str(float(row["fraction"])), metric): Number(row.get(metric))
         for row in shots["fractions"]
         for metric in ("rmse", "mae", "r2")
         if row["updates"] or not row["fraction"]
