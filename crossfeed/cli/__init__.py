@@ -21,6 +21,7 @@ from crossfeed.cli import (
     ingest,
     inspect,
     live,
+    paper,
     program,
     report,
     reproduce,
@@ -73,7 +74,10 @@ PANELS = {
         train.train, inspect.inspect, evaluate.evaluate, adapt.adapt, forecast.forecast, what_if.what_if, live.app,
         serve.serve, export.export, control.app,
     ),
-    "Research": (fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce, bench.bench),
+    "Research": (
+        paper.paper, fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce,
+        bench.bench,
+    ),
 }  # fmt: skip
 for panel, commands in PANELS.items():
     for command in commands:

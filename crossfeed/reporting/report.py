@@ -65,8 +65,11 @@ class WrittenReport:
 
 def write_report(found: Artefacts, out: Path | str | None = None) -> WrittenReport:
     """Report on what was gathered about a study or a run; `out` is `report` in its folder by default."""
-    document = compose(found)
-    out_folder = Path(out) if out is not None else found.folder / "report"
+    return write_document(compose(found), Path(out) if out is not None else found.folder / "report")
+
+
+def write_document(document: Document, out_folder: Path) -> WrittenReport:
+    """Write report.html into a folder, and every table and figure beside it."""
     report = out_folder / "report.html"
     with atomic_file(report) as temporary:
         drawings = draw_figures(document, with_files=True)

@@ -1,0 +1,70 @@
+"""The order of the paper's procedure, from raw logs to the page; the same command goes on wherever it was stopped."""
+
+from functools import partial
+from typing import Any
+
+from crossfeed.baselines.clones import find_clones
+from crossfeed.claim import claim
+from crossfeed.demo.chapter import Chapter, run_chapters
+from crossfeed.demo.paper import source, target
+from crossfeed.demo.paper.page import NUMBERS, REPORT, write_page
+from crossfeed.demo.paper.source import PaperRun
+from crossfeed.demo.selection import is_locked
+from crossfeed.errors import ConfigError
+from crossfeed.json_file import read_sealed
+from crossfeed.locks import HeldElsewhereError, locked
+from crossfeed.progress import console
+
+IDENTITY, LOCK = "paper.json", ".paper.lock"
+
+
+def run_paper(paper: PaperRun) -> dict[str, Any]:
+    """Work through every chapter that is not done yet, and write the page; gives its numbers as plain data."""
+    folder, settings = paper.folder, paper.settings
+    find_clones(list(paper.clones))  # a folder that is no clone is refused before hours of work
+    try:
+        with locked(folder / LOCK, wait=False):
+            claim(folder, IDENTITY, settings.model_dump(mode="json"), "a run through the paper")
+            parts = chapters(paper)
+            seconds = run_chapters(folder, parts)
+            written = write_page(folder, settings, [(part.name, part.title) for part in parts])
+    except HeldElsewhereError:
+        raise ConfigError(
+            f"Another process works through the paper in {folder}.",
+            remedy="Wait for its end, or choose another folder with --out.",
+        ) from None
+    ended = f"The end, after {seconds:.0f} s." if seconds >= 1 else "The end; nothing was left to do."
+    console().print(f"\n{ended} {written.answer}")
+    return {
+        "report": str(folder / REPORT),
+        "answer": written.answer,
+        "locked": is_locked(folder),
+        "numbers": read_sealed(folder / NUMBERS),
+    }
+
+
+def chapters(paper: PaperRun) -> list[Chapter]:
+    """Every step in its order: what is decided on the source, then the lock, then what may look at the target."""
+    seeds = paper.settings.seeds
+    told = [
+        ("tables", "Logs become tables by the paper's rule; the audit looks at both", source.tables),
+        ("seal", "The target is sealed", source.seal),
+        ("estimate", "Some steps are timed: how long it will take", source.estimate),
+        ("search", f"Twenty candidates x {seeds} seeds compete on the source alone (App. A to C)", source.search),
+        ("confirm", "More seeds, until the leader stands and has five", source.confirm),
+        ("lock", "The leader is locked", source.lock),
+        ("initialisation", "Scratch, pretrained body, complete checkpoint (Table 2a)", source.initialisation),
+        ("ablations", "One factor at a time (Table 2b)", source.ablations),
+        ("no_latent", "The locked configuration without the latent objective", source.no_latent),
+        ("opening", "The sealed target is opened, once (Table 3)", target.open_target),
+        ("revin", "RevIN, declared and paired by seed (App. H)", target.declare_revin),
+        ("second_opening", "The second opening, if the declared condition holds", target.open_for_revin),
+        ("release", "The target is released; the arms without the latent objective look at it", target.judge_no_latent),
+        ("baselines", "What one would use instead, on the same windows (Fig. 6a)", target.baselines),
+    ]
+    if paper.settings.simulated:
+        told.insert(0, ("logs", "Two simulated machines write their logs", source.simulate))
+    if paper.clones:
+        names = sorted(find_clones(list(paper.clones)))
+        told.append(("_".join(names), f"The official code: {', '.join(names)} (App. E)", target.official))
+    return [Chapter(name, title, partial(work, paper)) for name, title, work in told]
