@@ -11,7 +11,6 @@ from torch import Tensor
 from crossfeed.adaptation.parameters import Adaptable, Prepared
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
-from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
 
@@ -26,7 +25,9 @@ def observed_errors(forecast: Distribution, batch: WindowBatch) -> Tensor:
     return torch.where(batch.future_m_BHC, batch.future_x_BHC - forecast.mean, 0.0).detach()
 
 
-def update(prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: AdamW, clip_norm: float) -> None:
+def update(
+    prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: torch.optim.Optimizer, clip_norm: float
+) -> None:
     """One step on the present targets (absent channels are never regressed); `ahead_BHC` are the errors in advance."""
     name = prepared.forecaster.name
     with torch.enable_grad():
@@ -38,7 +39,7 @@ def update(prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser:
         if towards_truth is None or about_errors is None:
             raise ForecastError(
                 f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",
-                expected="a Gaussian, Student-t or mixture forecast",
+                expected="a Gaussian or mixture forecast",
             )
         loss = torch.where(present, towards_truth + about_errors, 0.0).sum() / present.sum().clamp_min(1)
     if not bool(torch.isfinite(loss)):

@@ -20,7 +20,7 @@ from crossfeed.progress import progress
 from crossfeed.training.order import epoch_order, spread_out, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 Objective = Callable[[WindowBatch, torch.Generator], Tensor]
@@ -58,7 +58,7 @@ def fit_stage(
     """Train one stage and leave the network at its best epoch."""
     device = train.x_NC.device
     steps = steps_in_epoch(len(train), budget.batch_size, budget.steps)
-    optimiser = AdamW([(list(network.parameters()), budget.weight_decay)], torch.tensor(rate, device=device))
+    optimiser = adamw([(list(network.parameters()), budget.weight_decay)], torch.tensor(rate, device=device))
     best, best_state = Best(budget.patience), copy.deepcopy(network.state_dict())
     machine_W, started, epoch = train.machine_W.cpu().numpy(), time.monotonic(), -1
     with own_randomness(device), progress(f"{title}: {stage.name}", stage.epochs) as task:
@@ -87,7 +87,7 @@ def fit_stage(
 
 
 def _train_epoch(
-    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: AdamW,
+    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: torch.optim.Optimizer,
     masks: torch.Generator, budget: Budget,
 ) -> float:  # fmt: skip
     network.train()

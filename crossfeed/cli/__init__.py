@@ -8,7 +8,6 @@ import typer
 from crossfeed.cli import (
     adapt,
     audit,
-    bench,
     compare,
     control,
     curve,
@@ -73,7 +72,7 @@ PANELS = {
         train.train, inspect.inspect, evaluate.evaluate, adapt.adapt, forecast.forecast, what_if.what_if, live.app,
         serve.serve, export.export, control.app,
     ),
-    "Research": (fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce, bench.bench),
+    "Research": (fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce),
 }  # fmt: skip
 for panel, commands in PANELS.items():
     for command in commands:

@@ -14,7 +14,7 @@ import torch
 
 from crossfeed.control.cutting_law import CuttingLaw
 from crossfeed.control.limits import sensors_of
-from crossfeed.control.mean_rollout import mean_rollout, usual_doubt
+from crossfeed.control.mean_rollout import disagreement_threshold, mean_rollout
 from crossfeed.control.observation import PolicyFeatures, observe, wanted_knobs
 from crossfeed.control.task import Task
 from crossfeed.control.timeline import MOVING, Timeline
@@ -63,7 +63,7 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
     before = starts[:, None] + np.arange(-context, 0)
     after = starts[:, None] + np.arange(reach)
     means, spreads, doubts = [], [], []
-    usual = usual_doubt(model)
+    usual = disagreement_threshold(model)
     with progress("Growing branches from the log", total=len(starts)) as bar:
         for first in range(0, len(starts), _AT_ONCE):
             own = slice(first, first + _AT_ONCE)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from crossfeed.control.margins import StudentTail
-from crossfeed.control.mean_rollout import MeanRollout, mean_rollout, usual_doubt
+from crossfeed.control.mean_rollout import MeanRollout, disagreement_threshold, mean_rollout
 from crossfeed.control.timeline import Timeline
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
@@ -119,7 +119,7 @@ class LoadForecaster:
         rolled, model = self._rolled(commands_TA, members=True), self.model
         mean_TC = model.normaliser.inverse_sensors(rolled.distribution.mean[0].double().cpu().numpy())
         apart_T = rolled.apart[0][:, self._present].mean(-1).double().cpu().numpy()
-        return mean_TC, apart_T / usual_doubt(model)
+        return mean_TC, apart_T / disagreement_threshold(model)
 
     def _rolled(self, commands_TA: np.ndarray, members: bool = False) -> MeanRollout:
         planned_1TA = self._rows(self.model.normaliser.transform_commands(commands_TA))

@@ -4,22 +4,20 @@ Rows between the trained horizons are asked for as `crossfeed.model.delayed_plan
 """
 
 from dataclasses import dataclass
-from typing import cast
 
 import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.model.interface import Plan
-from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.model.world_model import WorldModel
 
 _UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where nobody measured what is usual
 
 
-def usual_doubt(model: WorldModel) -> float:
+def disagreement_threshold(model: WorldModel) -> float:
     """By how much the members of a model disagree about all but one in a hundred windows of its source."""
-    measured = float(model.usual_doubt) if isinstance(model, SensorModel) else 0.0
+    measured = float(model.disagreement_threshold)
     return measured if measured > 0.0 else _UNKNOWN
 
 
@@ -54,9 +52,9 @@ def mean_rollout(
         rows = model.read(torch.where(there, seen_BKC, 0.0), there, level)
         encoded = model.context(rows, a_BRA[:, first : first + context])
         now_B1A, future_BLA = a_BRA[:, first + context - 1, None], planned_BTA[:, first : first + reach]
-        if members and isinstance(model, SensorModel):
+        if members and model.members > 1:
             plan = Plan.under(future_BLA, tuple(range(1, future_BLA.shape[1] + 1)))
-            prediction = model.decode(cast(SensorContext, encoded), plan)
+            prediction = model.decode(encoded, plan)
             assert prediction.member_mean_EBHC is not None
             forecasts.append(prediction.distribution)
             expected.append(prediction.member_mean_EBHC)

@@ -8,7 +8,6 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.promises import PromisedForecast, Promises, spans_of
 from crossfeed.live.row import Row
 from crossfeed.live.snapshot import Light, PlanUsed, worst
-from crossfeed.model.sensors.model import SensorModel
 
 STALE_ROWS = 3.0  # periods after which the newest row is too old
 _AMBER_ROWS = 1.75
@@ -66,8 +65,7 @@ class Trust:
 
     def _disagreement(self, doubt: float | None) -> str:
         """Where the members of the ensemble are further apart than in 99 of 100 windows of the source."""
-        model = self._model.model
-        usual = float(model.usual_doubt) if isinstance(model, SensorModel) else 0.0
+        usual = float(self._model.model.disagreement_threshold)
         if doubt is None or not doubt > usual > 0.0:
             return ""
         return f"this is unlike what was learned: the members of the model differ by {doubt:.2g}, usually {usual:.2g}"

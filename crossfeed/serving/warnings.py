@@ -9,7 +9,6 @@ import torch
 from crossfeed.grid import named, significant
 from crossfeed.ingest.align import missed_commands
 from crossfeed.model.interface import Plan
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
@@ -81,9 +80,9 @@ def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> l
     Where the members of an ensemble disagree, nobody knows.
     """
     longest, context = model.horizons[-1], model.config.context
-    if not isinstance(model, SensorModel) or model.members == 1 or len(plan) < longest:
+    if model.members == 1 or len(plan) < longest:
         return []
-    found, usual = disagreement(model, history, plan.commands[:longest], context), float(model.usual_doubt)
+    found, usual = disagreement(model, history, plan.commands[:longest], context), float(model.disagreement_threshold)
     if not found > usual > 0.0:
         return []
     return [
@@ -93,9 +92,9 @@ def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> l
 
 
 @torch.inference_mode()
-def disagreement(model: SensorModel, history: History, commands: np.ndarray, context: int) -> float:
+def disagreement(model: WorldModel, history: History, commands: np.ndarray, context: int) -> float:
     """How far apart the members are, on average over present sensors and horizons, in z-units."""
-    device = model.step_H.device
+    device = model.device
 
     def rows(values: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(values.astype(np.float32)).to(device).unsqueeze(0)

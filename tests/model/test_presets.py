@@ -56,7 +56,7 @@ def test_the_paper_preset_is_the_locked_configuration() -> None:
     assert (config.masks.mode, config.masks.channel_drop, config.objectives.schema_keep) == ("channel", 0.15, 0.65)
     weights = config.objectives.weights
     assert (weights.latent, weights.vicreg, weights.schema, weights.recovery) == (1.0, 0.05, 0.10, 0.05)
-    assert (weights.physical, weights.sigreg) == (1.0, 0.0)
+    assert weights.physical == 1.0
     assert (config.objectives.vicreg.variance, config.objectives.vicreg.covariance) == (25.0, 1.0)
     assert config.objectives.placement == "context_target"
     assert config.objectives.latent_layer_norm is False

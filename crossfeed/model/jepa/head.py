@@ -12,12 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.distribution import Distribution, Gaussian, StudentT
+from crossfeed.distribution import Gaussian
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import present_mean
-
-Likelihood = Literal["nll", "beta_nll", "student_t"]
-SMALLEST_DEGREES_OF_FREEDOM = 2.1  # the variance of a Student-t exists above 2
 
 
 class HeadConfig(CheckedForm):
@@ -27,7 +24,7 @@ class HeadConfig(CheckedForm):
     added to a noise floor learned per channel, at least `noise_floor` standard deviations of the source data.
     """
 
-    likelihood: Likelihood = "beta_nll"
+    likelihood: Literal["nll", "beta_nll"] = "beta_nll"
     beta: float = Field(default=0.5, ge=0.0, le=1.0)
     variance: Literal["smooth", "hard_clamp"] = "smooth"
     limit: float = Field(default=10.0, gt=0.0)
@@ -80,7 +77,6 @@ class Head(nn.Module):
         self.mean = nn.Linear(width, sensors)
         self.log_variance = nn.Linear(width, sensors)
         self.noise = nn.Parameter(torch.zeros(sensors)) if config.variance == "smooth" else None
-        self.tail = nn.Parameter(torch.full((sensors,), 3.0)) if config.likelihood == "student_t" else None
 
     def forward(self, latent_BHD: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and raw log-variance in the space the latent lives in."""
@@ -103,23 +99,13 @@ class Head(nn.Module):
         assert self.noise is not None
         return 2.0 * math.log(self.config.noise_floor) + functional.softplus(self.noise)
 
-    @property
-    def degrees_of_freedom(self) -> Tensor | None:
-        """How heavy each channel's tails are; None for Gaussian likelihoods."""
-        return None if self.tail is None else SMALLEST_DEGREES_OF_FREEDOM + functional.softplus(self.tail)
+    def distribution(self, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Gaussian:
+        """The forecast with this mean and (bounded) log-variance."""
+        return Gaussian(mean_BHC, torch.exp(0.5 * log_variance_BHC))
 
-    def distribution(self, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Distribution:
-        """The configured family with this mean and (bounded) log-variance."""
-        deviation_BHC, dof_C = torch.exp(0.5 * log_variance_BHC), self.degrees_of_freedom
-        if dof_C is None:
-            return Gaussian(mean_BHC, deviation_BHC)
-        return StudentT.with_deviation(mean_BHC, deviation_BHC, dof_C)
-
-    def loss(self, forecast: Distribution, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
+    def loss(self, forecast: Gaussian, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
         """The configured likelihood averaged over present target entries; absent ones are never read."""
         x_BHC = torch.where(m_BHC, x_BHC, forecast.mean.detach())
-        if self.config.likelihood == "beta_nll" and isinstance(forecast, Gaussian):
+        if self.config.likelihood == "beta_nll":
             return present_mean(forecast.beta_nll(x_BHC, self.config.beta), m_BHC)
-        entry_BHC = forecast.nll(x_BHC)
-        assert entry_BHC is not None, type(forecast)
-        return present_mean(entry_BHC, m_BHC)
+        return present_mean(forecast.nll(x_BHC), m_BHC)

@@ -5,16 +5,14 @@
 B windows, H horizons, T future steps (T = longest horizon), A commands, D latent width.
 """
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.model.interface import Plan
-from crossfeed.model.parts.attention import CrossAttention
 from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
 from crossfeed.model.parts.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
 from crossfeed.windows.windows import mean_commands
@@ -23,14 +21,24 @@ from crossfeed.windows.windows import mean_commands
 class PredictorConfig(CheckedForm):
     """Depth, how commands enter a slot, what of them enters, and how a slot knows its horizon.
 
-    conditioning 'mean': the mean command over (t, t+h]; 'sequence': every planned command up to t+h.
     injection 'token': added to the slot; 'film': scales and shifts the state; 'cross_attention': read by the slots.
+    conditioning 'mean': the mean command over (t, t+h]; 'sequence': every planned command up to t+h, which only
+    cross-attention can read.
     """
 
     layers: int = Field(default=4, ge=1)
     injection: Literal["token", "film", "cross_attention"] = "cross_attention"
     conditioning: Literal["mean", "sequence"] = "sequence"
     horizon_embedding: HorizonEmbeddingKind = "value"
+
+    @model_validator(mode="after")
+    def _sequence_can_be_read(self) -> Self:
+        if self.conditioning == "sequence" and self.injection != "cross_attention":
+            raise ValueError(
+                f"injection '{self.injection}' takes one command a horizon, not a sequence: "
+                "set conditioning to 'mean', or injection to 'cross_attention'"
+            )
+        return self
 
 
 class CommandTokens(nn.Module):
@@ -46,21 +54,6 @@ class CommandTokens(nn.Module):
         return token_BTD
 
 
-class CommandSummary(nn.Module):
-    """A reading of the command sequence for each slot: the summary of slot h knows a_{t+1..t+h} only."""
-
-    def __init__(self, commands: int, places: int, blocks: BlockConfig) -> None:
-        super().__init__()
-        self.tokens = CommandTokens(commands, places, blocks.width)
-        self.attention = CrossAttention(blocks.width, blocks.heads, blocks.dropout)
-        self.norm = nn.LayerNorm(blocks.width)
-
-    def forward(self, a_BTA: Tensor, horizon_HD: Tensor, allowed_HT: Tensor) -> Tensor:
-        question_BHD = horizon_HD.expand(a_BTA.shape[0], -1, -1)
-        summary_BHD: Tensor = self.norm(self.attention(question_BHD, self.tokens(a_BTA), allowed_HT))
-        return summary_BHD
-
-
 class Predictor(nn.Module):
     """Slots, one per horizon, filled in a single pass; slot h knows the commands up to t+h and no later one."""
 
@@ -70,7 +63,6 @@ class Predictor(nn.Module):
     def __init__(self, config: PredictorConfig, blocks: BlockConfig, commands: int, horizons: tuple[int, ...]) -> None:
         super().__init__()
         self.config, self.horizons = config, horizons
-        self.begin: Callable[[], None] | None = None
         width, longest = blocks.width, horizons[-1]
         self.state = nn.Linear(width, width)
         self.horizon = HorizonEmbedding(config.horizon_embedding, horizons, width)
@@ -78,10 +70,7 @@ class Predictor(nn.Module):
         if config.injection == "cross_attention":
             self.tokens = CommandTokens(commands, longest, width) if by_step else nn.Linear(commands, width)
         else:
-            if by_step:
-                self.summary = CommandSummary(commands, longest, blocks)
-            entering, leaving = width if by_step else commands, width if config.injection == "token" else 2 * width
-            self.command = nn.Linear(entering, leaving)
+            self.command = nn.Linear(commands, width if config.injection == "token" else 2 * width)
         self.layers = nn.ModuleList(
             Block(blocks, cross=config.injection == "cross_attention") for _ in range(config.layers)
         )
@@ -115,19 +104,15 @@ class Predictor(nn.Module):
         step_allowed_HT: Tensor,
     ) -> Tensor:
         """Run the slots through the layers; commands enter as the configuration says."""
-        if self.begin is not None:
-            self.begin()
-        sequence_BTA = future_a_BTA[:, : slots[-1]]
         state_B1D, horizon_HD = self.state(z_BD).unsqueeze(1), self.horizon(slots)
-        by_step = self.config.conditioning == "sequence"
         memory, memory_allowed = None, None
         if self.config.injection == "cross_attention":
             x_BHD = state_B1D + horizon_HD
-            memory = self.tokens(sequence_BTA) if by_step else self.tokens(mean_a_BHA) + horizon_HD
+            by_step = self.config.conditioning == "sequence"
+            memory = self.tokens(future_a_BTA[:, : slots[-1]]) if by_step else self.tokens(mean_a_BHA) + horizon_HD
             memory_allowed = step_allowed_HT if by_step else slot_allowed_HH
         else:
-            entering_BHE = self.summary(sequence_BTA, horizon_HD, step_allowed_HT) if by_step else mean_a_BHA
-            x_BHD = self._inject(state_B1D, self.command(entering_BHE)) + horizon_HD
+            x_BHD = self._inject(state_B1D, self.command(mean_a_BHA)) + horizon_HD
         for layer in self.layers:
             x_BHD = layer(x_BHD, slot_allowed_HH, memory, memory_allowed)
         latent_BHD: Tensor = self.norm(x_BHD)

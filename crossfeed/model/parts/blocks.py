@@ -11,10 +11,8 @@ from crossfeed.configuration import CheckedForm
 from crossfeed.model.network_config import check_heads
 from crossfeed.model.parts.attention import CrossAttention, SelfAttention
 from crossfeed.model.parts.dropout import Dropout
-from crossfeed.model.parts.packing import Sequences
 
 Change = Callable[[Tensor], Tensor]
-FusedBlock = Callable[["Block", Tensor, Tensor | Sequences | None, Tensor | None, Tensor | None], Tensor]
 
 
 class BlockConfig(CheckedForm):
@@ -53,17 +51,14 @@ class Block(nn.Module):
         )
         self.attention_dropout, self.feed_forward_dropout = Dropout(config.dropout), Dropout(config.dropout)
         self.memory_dropout = Dropout(config.dropout)
-        self.fused: FusedBlock | None = None
 
     def forward(
         self,
         x_BLD: Tensor,
-        allowed: Tensor | Sequences | None = None,
+        allowed: Tensor | None = None,
         memory_BSD: Tensor | None = None,
         memory_allowed: Tensor | None = None,
     ) -> Tensor:
-        if self.fused is not None:
-            return self.fused(self, x_BLD, allowed, memory_BSD, memory_allowed)
         x_BLD = self._attended(x_BLD, lambda seen_BLD: self.attention(seen_BLD, allowed))
         memory_attention = self.memory_attention
         if memory_attention is not None and self.memory_norm is not None and memory_BSD is not None:

@@ -1,9 +1,10 @@
-"""The configuration of the sensor network and its five sizes."""
+"""The configuration of the sensor network, its five sizes, and what it is trained for."""
 
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.model.network_config import NetworkConfig, check_heads
 
 
@@ -41,3 +42,27 @@ class SensorConfig(NetworkConfig):
     def _heads_divide_the_width(self) -> Self:
         check_heads(self.heads, self.width)
         return self
+
+
+class ForecastWeights(CheckedForm):
+    """One weight per term."""
+
+    crps: float = Field(default=1.0, ge=0.0)
+    squared: float = Field(default=0.25, ge=0.0)
+
+
+class ForecastObjectiveConfig(CheckedForm):
+    """How much the distribution and how much its mean counts."""
+
+    trains: Literal["forecast"] = "forecast"
+    weights: ForecastWeights = ForecastWeights()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if not self.active("finetune"):
+            raise ValueError("both weights are 0, so nothing would be trained: give crps or squared a weight")
+        return self
+
+    def active(self, stage: str) -> dict[str, float]:
+        """The terms a stage trains, with their weights; there is nothing to pretrain."""
+        return {name: weight for name, weight in vars(self.weights).items() if weight > 0.0 and stage == "finetune"}

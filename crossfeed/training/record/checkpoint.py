@@ -20,7 +20,6 @@ from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError
 from crossfeed.model.model_file import tensors_digest
 from crossfeed.training.selection import Best
-from crossfeed.training.update.adamw import AdamW
 
 STATE = "state.safetensors"
 _REMEDY = "Start the run again in another folder, or delete the state file to begin anew."
@@ -117,7 +116,7 @@ def _content_hash(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) ->
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """Moments and step counters under the names of the parameters they belong to."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
@@ -128,7 +127,7 @@ def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def restore_optimiser(optimiser: AdamW, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put moments and step counters back where `optimiser_tensors` found them."""
     parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
-from crossfeed.model.sensors.objective import ForecastObjectiveConfig, forecast_losses
+from crossfeed.model.interface import Views
+from crossfeed.model.sensors.config import ForecastObjectiveConfig
 from crossfeed.training.devices.acceleration import compiled
 from tests.training.sensor_run import sensor_model
 
@@ -19,12 +20,13 @@ def test_traced_losses_and_gradients_are_those_of_the_plain_function(table: Tabl
 
     def found(losses: object) -> tuple[dict[str, Tensor], list[Tensor]]:
         model.zero_grad()
-        terms = losses(model, batch, shown_BKC, gain_B1C, ForecastObjectiveConfig())  # type: ignore[operator]
+        views = Views(shown_BKC, None, gain_B1C)
+        terms = losses(batch, views, "finetune", ForecastObjectiveConfig()).terms  # type: ignore[operator]
         sum(terms.values()).backward()
         return terms, [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
 
-    terms, gradients = found(forecast_losses)
-    quick_terms, quick_gradients = found(compiled(forecast_losses, backend="eager"))
+    terms, gradients = found(model.losses)
+    quick_terms, quick_gradients = found(compiled(model.losses, backend="eager"))
     assert terms.keys() == quick_terms.keys()
     for name, term in terms.items():
         torch.testing.assert_close(quick_terms[name], term)
@@ -39,5 +41,5 @@ def test_a_machine_that_cannot_compile_is_told_what_to_do() -> None:
 
     torch._dynamo.reset()
     doubled = compiled(lambda x: 2.0 * x, backend=fails)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"no C compiler[\s\S]*training.acceleration=auto"):
+    with pytest.raises(ConfigError, match=r"no C compiler[\s\S]*training.acceleration=off"):
         doubled(torch.ones(3))
