@@ -47,6 +47,7 @@ SENSORS: Alternatives = SHARED | {
     "model.noise_floor": (0.5, {}),
     "model.reach": (0.5, {}),
     "model.members": (3, {}),
+    "model.quantities": (["feed"], {}),
     "model.identity": ("described", {}),
     "objectives.weights.crps": (0.0, {}),
     "objectives.weights.squared": (0.0, {}),

@@ -49,7 +49,7 @@ def score(_: Path) -> None:
 def self_supervised_component(_: Path) -> None:
     told = inspect.getsource(bundle._ssl)
     assert 'score("paper", SUITE, ObjectiveConfig())' in told
-    assert 'score("paper", config.masks, own if' in told
+    assert 'score("paper", config.masks, own)' in told
 
 
 def gate_latents(_: Path) -> None:

@@ -8,23 +8,32 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.model.sensors.members import member_embedding
-from crossfeed.schema import PLACES, QUANTITIES, Channel
+from crossfeed.schema import PLACES, Channel
 
 # Words that tell two sensors of one quantity and place apart.
 DETAILS = ("output", "dc", "actual", "motor", "ambient", "turning", "coolant")
 
 
 class ChannelEmbedding(nn.Module):
-    """For each member one vector per channel: the sum of what its quantity, place and own name, or words, stand for."""
+    """For each member one vector per channel: the sum of what its quantity, place and own name, or words, stand for.
+
+    `quantities` are those that have a row, in the order of the rows; all others share the last one.
+    """
 
     quantity_C: Tensor
     place_C: Tensor
     detail_C: Tensor
 
-    def __init__(self, channels: tuple[Channel, ...], members: int, width: int, named: bool = True) -> None:
+    def __init__(
+        self,
+        channels: tuple[Channel, ...],
+        quantities: tuple[str, ...],
+        members: int,
+        width: int,
+        named: bool = True,
+    ) -> None:
         super().__init__()
-        quantities = list(QUANTITIES)
-        self.register_buffer("quantity_C", _numbers([c.quantity for c in channels], quantities), persistent=False)
+        self.register_buffer("quantity_C", _numbers([c.quantity for c in channels], list(quantities)), persistent=False)
         self.register_buffer("place_C", _numbers([c.place for c in channels], list(PLACES)), persistent=False)
         self.register_buffer("detail_C", _numbers([detail(c) for c in channels], list(DETAILS)), persistent=False)
         self.quantity = member_embedding(members, len(quantities) + 1, width)

@@ -15,7 +15,8 @@ class SensorConfig(NetworkConfig):
     for sensors whose mean in the source is at most so many standard deviations away from it. members: networks of this
     kind in one file, each with its own start; forecasts are pooled, and their disagreement tells what is not known.
     identity: a channel is known by quantity, place and its own name, or (described) by no name, so that the network
-    fits any list of sensors.
+    fits any list of sensors. quantities: those that have a vector, in the order of the weights; null for all that are
+    known when the weights are drawn. A model keeps its list, so a quantity that is known later changes no saved model.
     """
 
     sized_by: ClassVar = ("width", "heads", "encoder_layers", "decoder_layers")
@@ -37,6 +38,7 @@ class SensorConfig(NetworkConfig):
     reach: float = Field(default=4.0, gt=0.0)
     members: int = Field(default=2, ge=1, le=64)
     identity: Literal["named", "described"] = "named"
+    quantities: tuple[str, ...] | None = None
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:

@@ -20,7 +20,7 @@ from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
 from crossfeed.model.sensors.paths import decode_paths
 from crossfeed.model.sensors.window import SensorRows, SensorWindow
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Schema
+from crossfeed.schema import QUANTITIES, Schema
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, present_mean
@@ -56,6 +56,8 @@ class SensorModel(WorldModel):
     step_H: Tensor
 
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
+        if config.quantities is None:
+            config = config.model_copy(update={"quantities": tuple(QUANTITIES)})
         super().__init__(config, schema, normaliser)
         self._centring = InstanceNorm(InstanceNormConfig(kind="centred"))
         self.command_features = CommandFeatures(schema, normaliser, config.context, config.horizons[-1])

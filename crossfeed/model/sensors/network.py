@@ -59,9 +59,9 @@ class SensorNetwork(nn.Module):
         super().__init__()
         members, width, context, horizons = config.members, config.width, config.context, config.horizons
         self.config = config
-        named = config.identity == "named"
-        self.sensors = ChannelEmbedding(schema.sensors, members, width, named)
-        self.commands = ChannelEmbedding(schema.commands, members, width, named)
+        named, quantities = config.identity == "named", config.quantities or ()
+        self.sensors = ChannelEmbedding(schema.sensors, quantities, members, width, named)
+        self.commands = ChannelEmbedding(schema.commands, quantities, members, width, named)
         self.sensor = _perceptron(members, 2 * context + 3, width)
         self.past = _perceptron(members, 2 * context, width)
         self.step = _perceptron(members, features.count, width)
