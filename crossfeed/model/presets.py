@@ -11,11 +11,9 @@ from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import ModelConfig
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.jepa.encoder import EncoderConfig
-from crossfeed.model.jepa.head import HeadConfig
+from crossfeed.model.jepa.encoder import EncoderConfig, TargetConfig
 from crossfeed.model.jepa.objectives import ObjectiveConfig
-from crossfeed.model.jepa.predictor import PredictorConfig
-from crossfeed.model.jepa.target_encoder import TargetConfig
+from crossfeed.model.jepa.predictor import HeadConfig, PredictorConfig
 from crossfeed.model.network_config import Size
 from crossfeed.model.parts.blocks import BlockConfig
 from crossfeed.model.parts.instance_norm import InstanceNormConfig

@@ -10,7 +10,7 @@ from torch import Tensor
 from crossfeed.distribution import Mixture
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.model.jepa.head import Head
+from crossfeed.model.jepa.predictor import Head
 from crossfeed.model.presets import mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import read_history

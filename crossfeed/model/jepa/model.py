@@ -13,11 +13,9 @@ from torch import Tensor, nn
 from crossfeed.distribution import Distribution
 from crossfeed.model.interface import Latents, Losses, Plan, Prediction, ProcessGroup, Stage, Views
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.jepa.encoder import Encoder
-from crossfeed.model.jepa.head import Anchor, Head
+from crossfeed.model.jepa.encoder import Encoder, TargetEncoder
 from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, loss_terms
-from crossfeed.model.jepa.predictor import Predictor, Recovery
-from crossfeed.model.jepa.target_encoder import TargetEncoder
+from crossfeed.model.jepa.predictor import Anchor, Head, Predictor, Recovery
 from crossfeed.model.parts.instance_norm import InstanceNorm, Statistics
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema

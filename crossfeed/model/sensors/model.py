@@ -16,9 +16,8 @@ from crossfeed.model.interface import Losses, Plan, Prediction, ProcessGroup, St
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
 from crossfeed.model.sensors.config import ForecastObjectiveConfig, SensorConfig
-from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
+from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork, SensorRows, SensorWindow
 from crossfeed.model.sensors.paths import decode_paths
-from crossfeed.model.sensors.window import SensorRows, SensorWindow
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import QUANTITIES, Schema
 from crossfeed.windows.corrupt import MaskConfig, corrupt

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.distribution import Gaussian
-from crossfeed.model.jepa.head import Head, HeadConfig
+from crossfeed.model.jepa.predictor import Head, HeadConfig
 from crossfeed.windows.windows import present_mean
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crossfeed.model.parts.dropout import Dropout, dropped
+from crossfeed.model.parts.blocks import Dropout, dropped
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])

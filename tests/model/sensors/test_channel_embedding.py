@@ -8,7 +8,7 @@ import torch
 from crossfeed import schema
 from crossfeed.model.interface import Plan
 from crossfeed.model.locate import locate_model
-from crossfeed.model.sensors.channel_embedding import ChannelEmbedding
+from crossfeed.model.sensors.members import ChannelEmbedding
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import PLACES, QUANTITIES, Channel, Schema
 
