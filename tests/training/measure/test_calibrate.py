@@ -28,7 +28,7 @@ def with_spread(model: SensorModel, factor: float) -> SensorModel:
 def share_inside(model: SensorModel, windows: WindowSet) -> Tensor:
     """How many of the present targets lie inside the 90 % interval, at each horizon."""
     inside_H, present_H = torch.zeros(2, len(model.horizons), dtype=torch.float64)
-    reader = WindowReader(model, windows, "float32", 64, captured=False, teacher=False)
+    reader = WindowReader(model, windows, "float32", 64, captured=False, latents=False)
     for reading in reader(torch.arange(len(windows))):
         low, high = (reading.prediction.distribution.quantile(level) for level in (0.05, 0.95))
         held_BHC = (low - 1e-5 <= reading.future_x_BHC) & (reading.future_x_BHC <= high + 1e-5)
