@@ -44,7 +44,7 @@ TOY = {
     "study runs": ["study"],
 }
 # Tested where their rooms are: they need raw logs, an opened study, minutes, or a quiet machine.
-ELSEWHERE = {"simulate", "ingest", "train", "demo", "bench", "study unseal", "study contrast", "reproduce"}
+ELSEWHERE = {"simulate", "ingest", "train", "demo", "study unseal", "study contrast", "reproduce"}
 ELSEWHERE |= {"export", "control plan", "control judge"}  # they need an extra or a machine to plan for
 ELSEWHERE |= {"fleet generate", "fleet train", "fleet describe", "fleet compare"}
 STREAMS = {"live watch"}  # one line of JSON for each snapshot, as long as the machine runs
