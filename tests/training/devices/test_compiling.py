@@ -6,10 +6,11 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
-from crossfeed.model.interface import Views
+from crossfeed.model.interface import Stage, Views
 from crossfeed.model.sensors.config import ForecastObjectiveConfig
 from crossfeed.training.devices.acceleration import compiled
 from tests.training.sensor_run import sensor_model
+from tests.training.test_step import make_step
 
 
 def test_traced_losses_and_gradients_are_those_of_the_plain_function(table: Table) -> None:
@@ -33,6 +34,21 @@ def test_traced_losses_and_gradients_are_those_of_the_plain_function(table: Tabl
     assert len(gradients) == len(quick_gradients) > 10
     for quick, plain in zip(quick_gradients, gradients, strict=True):
         torch.testing.assert_close(quick, plain, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "stage"), [("paper", "pretrain"), ("mended", "finetune")])
+def test_traced_losses_of_the_papers_network_are_those_of_the_plain_ones(table: Table, name: str, stage: Stage) -> None:
+    step = make_step(table, stage, {"model.blocks.dropout": 0.0}, name=name)
+    shown, objectives, found = step.show(step.windows.batch(torch.arange(8))), step.config.objectives, []
+    for losses in (step.model.losses, compiled(step.model.losses, backend="eager")):
+        step.optimiser.zero_grad()
+        total = losses(*shown, stage, objectives).total(objectives.active(stage))
+        total.backward()
+        found.append([total.detach(), *(weight.grad.clone() for weight in step.parameters if weight.grad is not None)])
+    plain, traced = found
+    assert len(plain) == len(traced) > 40
+    for one, other in zip(traced, plain, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_machine_that_cannot_compile_is_told_what_to_do() -> None:
