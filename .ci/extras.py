@@ -37,7 +37,6 @@ GROUPS = (
     Group("control: Gymnasium", (".[control]",), ("gymnasium",), ("tests/control",)),
     Group("serve: API and pages", (".[serve]", "httpx"), ("fastapi", "httpx"), ("tests/studio",)),
     Group("ray: search with a killed worker", (".[ray]",), ("ray",), ("tests/study/test_engines.py",), only="ray"),
-    Group("Triton kernels in the interpreter", ("triton",), ("triton",), ("tests/model/fast",)),
     Group(
         "pages in Chromium", (), (), ("tests/reporting/test_page.py",),
         program=BROWSERS,

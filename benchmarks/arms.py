@@ -36,11 +36,12 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     "anchored (mended)": ("mended", {}),
     "centred": ("mended", CENTRED),
     "centred, plain NLL": ("mended", {**CENTRED, "model.head.likelihood": "nll"}),
-    "centred, Student t": ("mended", {**CENTRED, "model.head.likelihood": "student_t"}),
     "centred, mean commands": ("mended", {**CENTRED, "model.predictor.conditioning": "mean"}),
-    "centred, token injection": ("mended", {**CENTRED, "model.predictor.injection": "token"}),
+    "centred, token injection": (
+        "mended",
+        {**CENTRED, "model.predictor.injection": "token", "model.predictor.conditioning": "mean"},
+    ),
     "centred, no latent objective": ("mended", {**CENTRED, **NO_LATENT}),
-    "centred, SIGReg": ("mended", {**CENTRED, "objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 0.05}),
     "centred, no commands": ("mended", CENTRED),
     "centred, plain control without VICReg": ("mended", {**CENTRED, "objectives.weights.vicreg": 0.0}),
 }

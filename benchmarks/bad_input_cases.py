@@ -272,7 +272,7 @@ def arguments(folder: Path, draw: Draw) -> Case:
         ["forecast", missing, "--history", missing, "--commands", odd], ["train", "--table", missing, "--out", missing],
         ["train", "--out", missing, "--table", missing, "--set", odd], ["windows", missing, odd], ["compare", odd],
         ["simulate", missing, "--fleet", odd], ["simulate", missing, "--program", missing + ".mpf"],
-        ["study", odd], ["study", "status", missing], [odd], ["bench", "--" + odd],
+        ["study", odd], ["study", "status", missing], [odd],
     ]  # fmt: skip
     words = starts[int(draw.integers(len(starts)))]
     if draw.random() < 0.3:

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from crossfeed.ingest.table import Group, Table
+from crossfeed.processes import begin_own_command
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser
+
+begin_own_command()  # what is measured is what our commands do
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

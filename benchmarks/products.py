@@ -17,14 +17,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from train_step import first_stage, source
 
 from crossfeed.configuration import override
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.world_model import WorldModel
+from crossfeed.processes import begin_own_command
 from crossfeed.products import gains, wide_products
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.bench import first_stage, synthetic_table
 from crossfeed.training.run_config import RunConfig, resolve_config
 from crossfeed.training.step import TrainStep
 
@@ -69,12 +70,12 @@ def rows(seconds: float) -> list[tuple[str, float, float]]:
     found = []
     for preset, size, batch in STEP_KINDS:
         config = override(resolve_config(preset, size, None, ()), {"training.batch_size": batch})
-        data = prepare([synthetic_table(config)], config, CPU)
+        data = prepare([source()], config, CPU)
         step = training_step(data, planned(config, len(data.train)))
         found.append((f"a training step, {preset}, {size}, batch {batch}", *in_turns(step, seconds)))
     for size in ("compact", "base"):
         config = resolve_config("crossfeed", size, None, ())
-        data = prepare([synthetic_table(config)], config, CPU)
+        data = prepare([source()], config, CPU)
         model = WorldModel.build(config.model, data.schema, data.normaliser).eval()
         found.append((f"a live forecast, crossfeed, {size}", *in_turns(_live(model), seconds)))
         batch = data.train.batch(torch.arange(128))
@@ -108,6 +109,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
+    begin_own_command()
     torch.set_num_threads(1)
     lines = [
         "# Products on a CPU",

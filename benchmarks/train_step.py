@@ -1,42 +1,42 @@
-"""What a training step costs, beside the usual way: a DataLoader over pandas rows and a loop that reads every loss.
+"""A training step: plain, captured and compiled, its parts, its share of the arithmetic peak, and a usual pipeline.
 
-    python benchmarks/train_step.py                             # on the CPU; rewrites benchmarks/train_step.md
-    python benchmarks/train_step.py --device cuda --batch 128
+    python benchmarks/train_step.py --preset mended --sizes tiny base --pipeline
+    python benchmarks/train_step.py --preset paper --sizes base --batch 128 --device cuda --table source.parquet --parts
 
-Both sides train the same model on the same windows with the same losses, pretraining stage, both views. The table is
-synthetic: 62 sessions of 480 rows with the 17 + 4 canonical channels, which is the size of the paper's source. Each
-measurement takes the median of as many steps as fit into --seconds, at least two after one to warm up. On one CPU
-thread
-the process's own time is taken, which other work on the machine hardly disturbs; otherwise the wall clock.
+One line of JSON for each size and kind of acceleration; on a CPU there is nothing to capture and nothing is compiled.
+`--pipeline` adds the same model and losses fed by a per-item pandas data set in a loop that reads every loss.
 """
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
 import torch
-from measuring import processor
+from measuring import keep, parser, processor
 from torch.utils.data import DataLoader, Dataset
+from torch.utils.flop_counter import FlopCounterMode
 
 from crossfeed.configuration import override
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.device import choose_device
-from crossfeed.model.jepa.objectives import Views, losses, total
+from crossfeed.model.interface import Stage, Views
 from crossfeed.model.world_model import WorldModel
+from crossfeed.products import wide_products
 from crossfeed.schema import canonical
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.devices.acceleration import autocast, resolve_precision
+from crossfeed.training.measure.validate import Validator
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.training.step import TrainStep
 from crossfeed.windows.windows import WindowBatch
 
 SESSIONS, ROWS = 62, 480
-STEPS = 512
+STEPS, WARM_UP = 512, 6  # on a GPU the step is captured after the warm-up
 
 
 def source() -> Table:
@@ -46,6 +46,21 @@ def source() -> Table:
     groups = tuple(Group("a", f"s{n:02d}", "r", "p", n * ROWS, (n + 1) * ROWS) for n in range(SESSIONS))
     time_N = np.tile(np.arange(float(ROWS)), SESSIONS)
     return Table(schema, groups, time_N, levels[:, :17], levels[:, 17:], 1.0, {})
+
+
+def first_stage(config: RunConfig) -> Stage:
+    """The stage whose steps are measured: the sensor network has one only."""
+    return "pretrain" if "pretrain" in config.training.stages else "finetune"
+
+
+def our_step(data: TrainingData, config: RunConfig, precision: str) -> TrainStep:
+    """A step at the beginning of an epoch."""
+    torch.manual_seed(0)
+    model = WorldModel.build(config.model, data.schema, data.normaliser).to(data.train.last_W.device)
+    steps = min(STEPS, len(data.train) // config.training.batch_size)
+    step = TrainStep(model, data.train, config, first_stage(config), steps, precision)
+    step.begin_epoch(0)
+    return step
 
 
 class PandasWindows(Dataset):
@@ -104,86 +119,140 @@ def plain_loop(table: Table, data: TrainingData, config: RunConfig, device: torc
         present = torch.ones_like(future_x, dtype=torch.bool)
         batch = WindowBatch(x, torch.ones_like(m), a, future_x, present, mean_a, future_a, nothing, nothing)
         with autocast(precision, device):
-            terms = losses(model, batch, Views(m, reduced), "pretrain", config.objectives)
-        loss = total(terms, config.objectives.active("pretrain"))
+            losses = model.losses(batch, Views(m, reduced), "pretrain", config.objectives)
+        loss = losses.total(config.objectives.active("pretrain"))
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         model.update_target(0.996)
-        _ = {name: term.item() for name, term in terms.items()}
+        _ = {name: term.item() for name, term in losses.terms.items()}
         return waited
 
     return step
 
 
-def our_step(data: TrainingData, config: RunConfig, device: torch.device) -> Callable[[], None]:
-    """A call does one step of crossfeed's own; epochs start anew when they end."""
-    model = WorldModel.build(config.model, data.schema, data.normaliser).to(device)
-    steps = min(STEPS, len(data.train) // config.training.batch_size)
-    step = TrainStep(model, data.train, config, "pretrain", steps, resolve_precision("auto", device))
-    step.begin_epoch(0)
-    return step
+def parts(step: TrainStep, data: TrainingData, seconds: float) -> dict[str, float]:
+    """Milliseconds of each part of a plain step, and of validation for as many windows as a batch has."""
+    index_B = torch.arange(step.config.training.batch_size, device=step.device) % len(step.windows)
+    shown = step.show(step.windows.batch(index_B))
+    weights = step.config.objectives.active(step.stage)
+    validator = Validator(step.model, data.train, data.validation, step.config, step.precision)
+    judge = partial(validator.losses, step.stage) if step.stage == "pretrain" else validator.forecast
+
+    def forward() -> torch.Tensor:
+        with autocast(step.precision, step.device):
+            return step.losses(*shown).total(weights)
+
+    def both() -> None:
+        step.optimiser.zero_grad()
+        forward().backward()
+
+    calls = {
+        "gather windows": partial(step.windows.batch, index_B),
+        "draw masks": partial(step.show, step.windows.batch(index_B)),
+        "forward": forward,
+        "forward and backward": both,
+        "optimiser": partial(step.update, torch.tensor(0.99, device=step.device)),
+        "validation": judge,
+    }
+    found = {name: milliseconds(call, seconds / len(calls), step.device)[0] for name, call in calls.items()}
+    return found | {"validation": found["validation"] * len(index_B) / len(validator.windows_W)}
 
 
-def measure(call: Callable[[], float | None], seconds: float, device: torch.device) -> tuple[float, float, int]:
-    """Median milliseconds of a call and of what it says it waited, over so many calls."""
-    call()
+def milliseconds(call: Callable[[], Any], seconds: float, device: torch.device, warm_up: int = 1) -> tuple[float, int]:
+    """Median time of a call, over about so many seconds, and how many calls these were."""
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter
-    taken, waited, began = [], [], time.perf_counter()
-    while len(taken) < 2 or (time.perf_counter() - began < seconds and len(taken) < STEPS - 2):
-        if device.type == "cuda":
-            torch.cuda.synchronize()
+    taken: list[float] = []
+    for number in range(warm_up + STEPS // 2):
+        _finish(device)
         start = clock()
-        waited.append(call() or 0.0)
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        taken.append(clock() - start)
-    return 1e3 * statistics.median(taken), 1e3 * statistics.median(waited), len(taken)
+        call()
+        _finish(device)
+        if number >= warm_up:
+            taken.append(clock() - start)
+        if len(taken) >= 2 and sum(taken) > seconds:
+            break
+    return 1e3 * statistics.median(taken), len(taken)
+
+
+def _finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def gigaflop(data: TrainingData, config: RunConfig, precision: str) -> float:
+    """Billions of floating-point operations of a plain step, as the library counts them."""
+    step = our_step(data, override(config, {"training.acceleration": "off"}), precision)
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return counter.get_total_flops() / 1e9
+
+
+def peak_gigaflops(device: torch.device, precision: str) -> float:
+    """Billions of operations a second of a large matrix product in the precision of training."""
+    size, kind = (8192, torch.bfloat16 if precision == "bf16" else None) if device.type == "cuda" else (1024, None)
+    one, two = (torch.randn(size, size, device=device, dtype=kind) for _ in range(2))
+    return 2.0 * size**3 / milliseconds(partial(torch.matmul, one, two), 0.3, device)[0] / 1e6
+
+
+def measure(table: Table, size: str, acceleration: str, asked: Any, device: torch.device) -> dict[str, Any]:
+    """One line of the result."""
+    changes = {"training.batch_size": asked.batch, "training.acceleration": acceleration, "training.finetune_epochs": 1}
+    config = override(preset(asked.preset, size), changes)
+    precision = resolve_precision(config.training.precision, device)
+    data = prepare([table], config, device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    began = time.perf_counter()
+    step = our_step(data, config, precision)
+    for _ in range(WARM_UP if step.captured else 1):
+        step()
+    _finish(device)
+    built = time.perf_counter() - began
+    step_ms, count = milliseconds(step, asked.seconds, device)
+    work = gigaflop(data, config, precision)
+    facts = {
+        "preset": asked.preset, "size": size, "batch": asked.batch, "precision": precision, "captured": step.captured,
+        "compiled": step.compiled, "build_seconds": built, "step_ms": step_ms, "steps": count, "gigaflop": work,
+        "share_of_peak": work / (step_ms / 1e3) / peak_gigaflops(device, precision),
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if device.type == "cuda" else None,
+    }  # fmt: skip
+    if asked.parts:
+        plain = our_step(data, override(config, {"training.acceleration": "off"}), precision)
+        facts["parts_ms"] = parts(plain, data, asked.seconds)
+    if asked.pipeline:
+        waits: list[float] = []
+        usual = plain_loop(table, data, config, device)
+        facts["pipeline_ms"], _ = milliseconds(lambda: waits.append(usual()), asked.seconds, device)
+        facts["pipeline_waits_ms"] = 1e3 * statistics.median(waits)
+    return facts
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--sizes", default="tiny,compact,base")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch on a CPU")
-    parser.add_argument("--seconds", type=float, default=15.0)
-    options = parser.parse_args()
-    device = choose_device(options.device)
-    torch.set_num_threads(options.threads)
-    table, rows = source(), []
-    for size in options.sizes.split(","):
-        for label, changes in (("", {}), (", demo settings", DEMO)) if size == "tiny" else (("", {}),):
-            config = override(preset("mended", size), {"training.batch_size": options.batch, **changes})
-            data = prepare([table], config, device)
-            ours, _, count = measure(our_step(data, config, device), options.seconds, device)
-            plain, waited, _ = measure(plain_loop(table, data, config, device), options.seconds, device)
-            rows.append(
-                f"| {size}{label} | {ours:,.0f} | {plain:,.0f} | {waited:,.0f} | {plain / ours:.2f} | {count} |"
-            )
-            print(rows[-1], flush=True)
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    threads = (
-        f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}"
-        if device.type == "cpu"
-        else resolve_precision("auto", device)
-    )
-    text = HEADER.format(device=f"{name}, {threads}", batch=options.batch, torch=torch.__version__, day=date.today())
-    place = Path(__file__).with_name(f"train_step{'' if device.type == 'cpu' else '_' + device.type}.md")
-    place.write_text(text + "\n".join(rows) + "\n", encoding="utf-8")
-
-
-DEMO = {"model.blocks.dropout": 0.0, "model.encoder.channel_layers": 1}
-HEADER = """# A training step
-
-{device}; batch {batch}, pretraining stage, both views, 17 sensors, 32 rows; torch {torch}; {day}.
-Made by `python benchmarks/train_step.py`; milliseconds, medians. "DataLoader" is the same model and the same losses fed
-by a per-item pandas data set in a loop that reads every loss; "of that, data" is what it waits for its batch.
-
-| size | crossfeed | DataLoader | of that, data | factor | steps |
-|---|---:|---:|---:|---:|---:|
-"""
+    options = parser(__doc__)
+    options.add_argument("--table", type=Path, help="rows to train on; without it, as many as the paper's source has")
+    options.add_argument("--preset", default="crossfeed")
+    options.add_argument("--sizes", nargs="*", default=["compact"])
+    options.add_argument("--batch", type=int, default=128)
+    options.add_argument("--device", default="auto")
+    options.add_argument("--threads", type=int, nargs="*", default=[1], help="threads of torch on a CPU")
+    options.add_argument("--seconds", type=float, default=15.0)
+    options.add_argument("--parts", action="store_true")
+    options.add_argument("--pipeline", action="store_true", help="of a preset that pretrains")
+    options.add_argument("--out", type=Path)
+    asked = options.parse_args()
+    device, table = choose_device(asked.device), Table.read(asked.table) if asked.table else source()
+    on_gpu = device.type == "cuda"
+    where = torch.cuda.get_device_name(device) if on_gpu else processor()
+    keep({"device": where, "torch": torch.__version__}, asked.out)
+    for size in asked.sizes:
+        for acceleration in ("off", "auto", "compile") if on_gpu else ("off",):
+            for threads in (None,) if on_gpu else asked.threads:
+                if threads:
+                    torch.set_num_threads(threads)
+                with wide_products():
+                    keep({"threads": threads, **measure(table, size, acceleration, asked, device)}, asked.out)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from crossfeed.cli import main
 from crossfeed.cli.start import quick_end
+from crossfeed.processes import begin_own_command
 
 
 def run() -> None:
     """The command line as a process of its own, which ends with it."""
+    begin_own_command()
     with quick_end():
         main()
 

@@ -20,16 +20,27 @@ Argument = TypeVar("Argument")
 _NUMBER = 2  # bytes; a pipe holds some ten thousand numbers
 _inherited: Callable[..., Any]  # in a child: what it was made for
 CAN_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
+_OWN = "CROSSFEED_COMMAND"
+
+
+def begin_own_command() -> None:
+    """This process, and those that it starts, are ours: settings that hold for a whole process may be changed."""
+    os.environ[_OWN] = "1"
+
+
+def in_own_command() -> bool:
+    """Whether one of our commands began this process; elsewhere it belongs to whoever imported the library."""
+    return _OWN in os.environ
 
 
 @contextmanager
 def starting_children() -> Iterator[None]:
-    """Processes started in this block never hear Ctrl-C, and never run the script of the user a second time."""
+    """Processes started in this block never hear Ctrl-C; those of our own commands do not read the command again."""
     if CAN_MASK:  # Python's own helper for new interpreters ends every mask when it is started, so it comes first
         resource_tracker.ensure_running()
-    # A new interpreter imports the parent's main module: a script without a guard would start everything again.
     main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    if in_own_command():  # a new interpreter would import the whole command line for nothing
+        sys.modules["__main__"] = ModuleType("__main__")
     try:
         with _interrupts_wait():
             yield

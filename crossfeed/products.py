@@ -2,8 +2,8 @@
 
 Torch multiplies with MKL, which leaves the 512-bit units of AMD's processors alone. oneDNN, which torch carries too,
 uses them, for the same numbers in the same precision and twice the speed; torch asks it only where reduced precision
-is permitted. So permission is given while crossfeed computes, on those processors alone, and only after a product has
-shown that the precision is in fact not reduced.
+is permitted. So permission is given while one of our own commands computes, on those processors alone, and only after a
+product has shown that the precision is in fact not reduced. Elsewhere the setting belongs to whoever imported us.
 """
 
 import platform
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import torch
 from torch.backends import cuda, mkldnn
+
+from crossfeed.processes import in_own_command
 
 _EXACT = 1e-5  # relative error of a product in float32; with halved precision it is a thousand times larger
 _lock = threading.Lock()
@@ -28,7 +30,7 @@ def wide_products() -> Iterator[None]:
     Torch's setting is one for the process, so whoever leaves last puts it back.
     """
     global _users, _before
-    if not gains():
+    if not in_own_command() or not gains():
         yield
         return
     with _lock:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.processes import each_taken_once, in_forked_process
+from crossfeed.processes import begin_own_command, each_taken_once, in_forked_process, starting_children
 
 # In a fresh interpreter: this one has loaded torch, whose threads forbid a copy.
 COPIED = """
@@ -126,3 +126,16 @@ def test_ctrl_c_killed_the_first_child_while_it_was_being_started(method: str) -
     command = [sys.executable, "-c", FIRST_CHILD, method]
     said = subprocess.run(command, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["True", "True", "False"]  # the server that forks, the child, and not this process
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_the_main_module_of_a_users_process_was_replaced(ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting of a whole process is changed in our own commands alone."""
+    others = {name: value for name, value in os.environ.items() if name != "CROSSFEED_COMMAND"}
+    monkeypatch.setattr(os, "environ", others)
+    if ours:
+        begin_own_command()
+    main = sys.modules["__main__"]
+    with starting_children():
+        assert (sys.modules["__main__"] is main) != ours
+    assert sys.modules["__main__"] is main

@@ -13,6 +13,7 @@ from crossfeed.products import wide_products
 def processor(monkeypatch):
     """A processor on which the other library is the quicker one, whatever this machine has."""
     monkeypatch.setattr(products, "gains", lambda: True)
+    monkeypatch.setenv("CROSSFEED_COMMAND", "1")
 
 
 def setting():
@@ -62,6 +63,15 @@ def test_a_thread_that_ends_first_takes_nothing_from_the_others():
     assert setting() == before
 
 
+@pytest.mark.usefixtures("processor")
+def test_a_library_changed_the_settings_of_a_process_that_was_not_its_own(monkeypatch):
+    monkeypatch.delenv("CROSSFEED_COMMAND")
+    before = setting()
+    with wide_products():
+        assert setting() == before
+
+
+@pytest.mark.usefixtures("processor")
 def test_processors_that_gain_nothing_are_left_alone(monkeypatch):
     monkeypatch.setattr(products, "gains", lambda: False)
     before = setting()
@@ -87,7 +97,8 @@ def test_a_processor_that_rounds_more_is_found_out(monkeypatch):
     assert not products.gains.__wrapped__()
 
 
-def test_products_keep_their_precision_here():
+def test_products_keep_their_precision_here(monkeypatch):
+    monkeypatch.setenv("CROSSFEED_COMMAND", "1")
     random = torch.Generator().manual_seed(3)
     one, two = (torch.randn(4, 85, 256, generator=random) for _ in range(2))
     with wide_products():

@@ -23,7 +23,7 @@ from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.products import wide_products
 from crossfeed.progress import progress
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.windows import WindowSet
 
 
@@ -116,7 +116,7 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
 def learn(prepared: Prepared, windows: WindowSet, index_W: Tensor, ahead_SHC: Tensor, config: FewShotConfig) -> None:
     """Take `steps` steps on batches of the support, drawn by the seed; `ahead_SHC` are the zero-shot errors."""
     device = windows.last_W.device
-    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
+    optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
     generator = torch.Generator().manual_seed(config.seed)
     with progress(f"Adapting to {len(index_W)} windows", config.steps) as task:
         for _ in range(config.steps):

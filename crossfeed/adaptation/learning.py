@@ -14,7 +14,6 @@ from torch import Tensor
 from crossfeed.adaptation.parameters import Adaptable, Prepared
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ForecastError
-from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 
 Loss = Literal["likelihood", "squared"]
@@ -40,7 +39,7 @@ def likelihood(name: str, forecast: Distribution, batch: WindowBatch, ahead_BHC:
     if towards_truth is None or about_errors is None:
         raise ForecastError(
             f"Forecaster '{name}' claims no density, so it cannot be adapted by likelihood.",
-            expected="a Gaussian, Student-t or mixture forecast",
+            expected="a Gaussian or mixture forecast",
         )
     return torch.where(present, towards_truth + about_errors, 0.0).sum() / present.sum().clamp_min(1)
 
@@ -52,7 +51,7 @@ def squared(forecast: Distribution, batch: WindowBatch) -> Tensor:
 
 
 def update(
-    prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: AdamW, clip_norm: float,
+    prepared: Prepared, batch: WindowBatch, ahead_BHC: Tensor, optimiser: torch.optim.Optimizer, clip_norm: float,
     minimised: Loss = "likelihood",
 ) -> None:  # fmt: skip
     """One step on the targets of a batch; `ahead_BHC` are the errors in advance, which the squared error ignores."""

@@ -18,7 +18,7 @@ from crossfeed.evaluation.evaluate import EvaluationSet, OnForecast
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.products import wide_products
 from crossfeed.progress import progress
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.windows import WindowSet
 
 
@@ -61,7 +61,7 @@ def online(
     with progress("Adapting online", len(windows)) as task:
         for number, machine in enumerate(windows.machines):
             prepared = prepare(forecaster, config.mode, config.rank, config.seed)
-            optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
+            optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(config.learning_rate, device=device))
             generator = torch.Generator().manual_seed(config.seed)
             for part, observed in blocks(windows, number, config.every):
                 for _ in range(config.steps if len(observed) else 0):

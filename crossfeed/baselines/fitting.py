@@ -20,7 +20,7 @@ from crossfeed.progress import progress
 from crossfeed.training.order import epoch_order, spread_out, steps_in_epoch
 from crossfeed.training.seeds import derive, generator, own_randomness
 from crossfeed.training.selection import Best
-from crossfeed.training.update.adamw import BETAS, AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 Objective = Callable[[WindowBatch, torch.Generator], Tensor]
@@ -62,7 +62,7 @@ def fit_stage(
     device = train.x_NC.device
     steps = steps_in_epoch(len(train), budget.batch_size, budget.steps)
     now = torch.tensor(rate, device=device)
-    optimiser = AdamW([(list(network.parameters()), budget.weight_decay)], now)
+    optimiser = adamw([(list(network.parameters()), budget.weight_decay)], now)
 
     def pace(step: int) -> None:
         """Bring rate and first beta to where the schedule has them at this step; constant without one."""
@@ -70,7 +70,7 @@ def fit_stage(
             share, beta = stage.schedule(step, steps, stage.epochs)
             now.fill_(rate * share)
             for group in optimiser.param_groups:
-                group["betas"] = (beta, BETAS[1])
+                group["betas"] = (beta, group["betas"][1])
 
     best, best_state = Best(budget.patience), copy.deepcopy(network.state_dict())
     machine_W, started, epoch = train.machine_W.cpu().numpy(), time.monotonic(), -1
@@ -101,7 +101,7 @@ def fit_stage(
 
 
 def _train_epoch(
-    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: AdamW,
+    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: torch.optim.Optimizer,
     masks: torch.Generator, budget: Budget, pace: Callable[[int], None], epoch: int,
 ) -> float:  # fmt: skip
     network.train()

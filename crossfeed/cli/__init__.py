@@ -8,7 +8,6 @@ import typer
 from crossfeed.cli import (
     adapt,
     audit,
-    bench,
     compare,
     control,
     curve,
@@ -76,7 +75,6 @@ PANELS = {
     ),
     "Research": (
         paper.paper, fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce,
-        bench.bench,
     ),
 }  # fmt: skip
 for panel, commands in PANELS.items():

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from crossfeed.processes import in_own_command
+
 # What glibc calls the two limits: from where on arrays get pages of their own, and freed ones go back to the system.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 
@@ -15,7 +17,8 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 @contextmanager
 def quick_start() -> Iterator[None]:
     """Imports inside it are not interrupted: what is imported stays, so nobody needs to look through it for garbage."""
-    _keep_freed_memory()
+    if in_own_command():
+        _keep_freed_memory()
     collects = gc.isenabled()
     gc.disable()
     try:

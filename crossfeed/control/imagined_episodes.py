@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.control.controllers import PolicyFeatures, observe, wanted_knobs
-from crossfeed.control.load_forecast import CuttingLaw, usual_doubt
+from crossfeed.control.load_forecast import CuttingLaw, disagreement_threshold
 from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import MOVING, Timeline
 from crossfeed.errors import TableError
@@ -61,7 +61,7 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
     before = starts[:, None] + np.arange(-context, 0)
     after = starts[:, None] + np.arange(reach)
     means, spreads, doubts = [], [], []
-    usual, x_NC, a_NA = usual_doubt(model), sensor_rows(model, sensors_NC), command_rows(model, commands_NA)
+    usual, x_NC, a_NA = disagreement_threshold(model), sensor_rows(model, sensors_NC), command_rows(model, commands_NA)
     with progress("Growing branches from the log", total=len(starts)) as bar:
         for first in range(0, len(starts), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)

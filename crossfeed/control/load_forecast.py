@@ -22,7 +22,6 @@ from crossfeed.control.margins import StudentTail
 from crossfeed.control.timeline import Timeline
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.serving.measures import power_sensors, sample_quantiles
@@ -231,15 +230,15 @@ class LoadForecaster:
         rolled, model = self._rolled(commands_TA, members=True), self.model
         mean_TC = model.normaliser.inverse_sensors(rolled.distribution.mean[0].double().cpu().numpy())
         apart_T = rolled.apart[0][:, self._present].mean(-1).double().cpu().numpy()
-        return mean_TC, apart_T / usual_doubt(model)
+        return mean_TC, apart_T / disagreement_threshold(model)
 
     def _rolled(self, commands_TA: np.ndarray, members: bool = False) -> MeanRollout:
         return mean_rollout(self.model, self._x_1KC, self._a_1KA, command_rows(self.model, commands_TA[None]), members)
 
 
-def usual_doubt(model: WorldModel) -> float:
+def disagreement_threshold(model: WorldModel) -> float:
     """By how much the members of a model disagree about all but one in a hundred windows of its source."""
-    measured = float(model.usual_doubt) if isinstance(model, SensorModel) else 0.0
+    measured = float(model.disagreement_threshold)
     return measured if measured > 0.0 else _UNKNOWN
 
 

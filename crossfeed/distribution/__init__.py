@@ -5,6 +5,5 @@ from crossfeed.distribution.gaussian import Gaussian
 from crossfeed.distribution.mixture import Mixture
 from crossfeed.distribution.point import Point
 from crossfeed.distribution.quantiles import Quantiles
-from crossfeed.distribution.student_t import StudentT
 
-__all__ = ["Distribution", "Gaussian", "Mixture", "Point", "Quantiles", "StudentT"]
+__all__ = ["Distribution", "Gaussian", "Mixture", "Point", "Quantiles"]

@@ -28,7 +28,6 @@ from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.setup import SourceData
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain, write_json
-from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.objectives import ObjectiveConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.measure import PROTOCOL_SEED
@@ -74,7 +73,7 @@ def measure_bundle(
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
     health = validator.health()
     before = Path(path).parent / "pretrained.safetensors"
-    ssl = _ssl(model, validator, config, before) if isinstance(model, JepaModel) else {}
+    ssl = _ssl(model, validator, config, before) if model.compares_latents else {}
     content = {
         "components": {
             "clean": _rmse(clean),
@@ -146,7 +145,7 @@ def _anchor(clean: Scores, data: EvaluationSet) -> dict[str, Any]:
     }
 
 
-def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
+def _ssl(model: WorldModel, validator: Validator, config: RunConfig, pretrained: Path) -> dict[str, float]:
     """Held-out self-supervised loss as the paper sums it, and the scale-free latent error, of the pretrained body.
 
     `suite` and `scale_free` under the suite's masks and the default objective, whatever the candidate trained with: its
@@ -154,7 +153,7 @@ def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: 
     candidate's weights, on unmasked windows. A run without pretraining is measured as it is after fine-tuning.
     """
     judged = WorldModel.load(pretrained, device=validator.device) if pretrained.exists() else model
-    own = config.objectives if config.objectives.active("pretrain") else ObjectiveConfig()
+    own = config.latents if config.latents.active("pretrain") else ObjectiveConfig()
 
     def score(selection: str, masks: MaskConfig, objectives: ObjectiveConfig) -> float:
         training = config.training.model_copy(update={"selection": selection})
@@ -165,7 +164,7 @@ def _ssl(model: JepaModel, validator: Validator, config: RunConfig, pretrained: 
     return {
         "suite": score("paper", SUITE, ObjectiveConfig()),
         "scale_free": score("scale_free", SUITE, ObjectiveConfig()),
-        "as_trained": score("paper", UNMASKED, own if isinstance(own, ObjectiveConfig) else ObjectiveConfig()),
+        "as_trained": score("paper", UNMASKED, own),
     }
 
 

@@ -31,7 +31,7 @@ from crossfeed.json_file import plain
 from crossfeed.live.snapshot import Row
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.windows import WindowBatch
 
 _TRACKED = 300  # forecasts whose errors are looked at
@@ -105,7 +105,7 @@ class LiveLearner:
     def _begin(self) -> None:
         self._prepared: Prepared = prepare(self._locked, self._config.mode, self._config.rank, self._config.seed)
         rate = torch.tensor(self._config.learning_rate)
-        self._optimiser = AdamW([(self._prepared.parameters, 0.0)], rate)
+        self._optimiser = adamw([(self._prepared.parameters, 0.0)], rate)
         self._new = self._since_return = 0
 
     @property

@@ -21,7 +21,6 @@ from crossfeed.model.forecast import Forecast, read_commands, to_forecast
 from crossfeed.model.interface import Plan
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.packed_weights import packed
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.products import wide_products
 from crossfeed.serving.shared_pass import SharedPass, answer_together
@@ -83,7 +82,7 @@ def _prepared(prepare: Prepare) -> DueWindow | CrossfeedError | None:
 def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
     """The forecasts of windows of one model, each as it would be alone."""
     model = windows[0].forecaster.model
-    if len(windows) == 1 and not isinstance(model, SensorModel):
+    if len(windows) == 1 and model.keeps_rows:
         # The paper's network keeps the rows it has read: alone, a machine costs one row.
         alone = windows[0].forecaster.forecast(windows[0].commands)
         return [WindowForecast(alone, ForecastSummary.of(alone.distribution))]

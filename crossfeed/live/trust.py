@@ -16,7 +16,6 @@ from crossfeed.distribution import Distribution
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.snapshot import ChannelForecast, Light, LivePlannedCommands, Row, worst
 from crossfeed.model.forecast import Forecast
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Schema
 
 LEVEL = 0.9
@@ -233,8 +232,7 @@ class Trust:
 
     def _disagreement(self, doubt: float | None) -> str:
         """Where the members of the ensemble are further apart than in 99 of 100 windows of the source."""
-        model = self._model.model
-        usual = float(model.usual_doubt) if isinstance(model, SensorModel) else 0.0
+        usual = float(self._model.model.disagreement_threshold)
         if doubt is None or not doubt > usual > 0.0:
             return ""
         return f"this is unlike what was learned: the members of the model differ by {doubt:.2g}, usually {usual:.2g}"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from crossfeed.errors import ConfigError
 from crossfeed.model.interface import Plan
-from crossfeed.model.parts.horizon_embedding import check_between
 
 
 class SlotAndDelay(NamedTuple):
@@ -22,6 +22,18 @@ class SlotAndDelay(NamedTuple):
 
     slot: int
     delay: int
+
+
+def check_between(horizons: tuple[int, ...], trained: tuple[int, ...]) -> None:
+    """Refuse horizons before the first or after the last that was trained."""
+    outside = [horizon for horizon in horizons if not trained[0] <= horizon <= trained[-1]]
+    if outside:
+        known = ", ".join(map(str, trained))
+        raise ConfigError(
+            f"Horizon {outside[0]} lies outside the horizons this model was trained on ({known}).",
+            expected=f"whole numbers from {trained[0]} to {trained[-1]}",
+            remedy="Ask for horizons in that range, or train a model with a longer horizon.",
+        )
 
 
 def slot_and_delay(row: int, trained: tuple[int, ...]) -> SlotAndDelay:

@@ -1,4 +1,4 @@
-"""What goes into a network's `encode` and `decode` and what comes out: rows, context, plan, prediction.
+"""What goes into a network and what comes out: rows, context, plan, prediction; in training views, losses, latents.
 
 B windows, R rows, T planned steps, H horizons, C sensors, A commands, E members, D latent width. Distributions are in
 global z-space.
@@ -6,13 +6,16 @@ global z-space.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.windows.windows import WindowBatch, mean_commands
+
+Stage = Literal["pretrain", "finetune"]
 
 
 class Rows(Protocol):
@@ -90,3 +93,53 @@ class Prediction:
     def split(self, size: int) -> "tuple[Prediction, ...]":
         """The predictions of several views that went through the model as one batch."""
         return tuple(self[start : start + size] for start in range(0, len(self.latent_BHD), size))
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """What of a training batch is shown: presence in the context, in a reduced view of it, and units of the errors."""
+
+    m_BKC: Tensor
+    reduced_m_BKC: Tensor | None = None
+    gain_B1C: Tensor | None = None
+
+
+Part = TypeVar("Part", WindowBatch, Views)
+
+
+class ProcessGroup(Protocol):
+    """The processes that share one batch."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def part(self, whole: Part) -> Part:
+        """The windows of this process, of a batch or of its views."""
+
+    def gather(self, own: Tensor) -> Tensor:
+        """The rows of all processes, in the order of the batch."""
+
+
+class Losses(NamedTuple):
+    """The terms of a batch by name and, of a network that compares latents, those that it compared."""
+
+    terms: dict[str, Tensor]
+    predicted_BHD: Tensor | None = None
+    target_BHD: Tensor | None = None
+
+    def total(self, weights: dict[str, float]) -> Tensor:
+        """What is minimised: the weighted sum of the terms (Eq. 5, with the likelihood in the second stage)."""
+        assert self.terms.keys() == weights.keys(), (self.terms.keys(), weights.keys())
+        return torch.stack([weight * self.terms[name] for name, weight in weights.items()]).sum()
+
+
+@dataclass(frozen=True, slots=True)
+class Latents:
+    """What a network that compares latents makes of a batch, and the future in the space in which its state lives."""
+
+    state_BD: Tensor
+    pooled_BD: Tensor
+    predicted_BHD: Tensor
+    target_BHD: Tensor
+    future_x_BHC: Tensor

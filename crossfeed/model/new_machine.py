@@ -9,9 +9,9 @@ from typing import TypeGuard
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.model.sensors.channel_embedding import detail
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.further_commands import with_further_commands
+from crossfeed.model.sensors.members import detail
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.frame import FIRST_SHARE, first_rows, fit_frame

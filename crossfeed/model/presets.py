@@ -11,16 +11,13 @@ from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import ModelConfig
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.jepa.encoder import EncoderConfig
-from crossfeed.model.jepa.head import HeadConfig
+from crossfeed.model.jepa.encoder import EncoderConfig, TargetConfig
 from crossfeed.model.jepa.objectives import ObjectiveConfig
-from crossfeed.model.jepa.predictor import PredictorConfig
-from crossfeed.model.jepa.target_encoder import TargetConfig
+from crossfeed.model.jepa.predictor import HeadConfig, PredictorConfig
 from crossfeed.model.network_config import Size
 from crossfeed.model.parts.blocks import BlockConfig
 from crossfeed.model.parts.instance_norm import InstanceNormConfig
-from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.objective import ForecastObjectiveConfig
+from crossfeed.model.sensors.config import ForecastObjectiveConfig, SensorConfig
 from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.machine_changes import MachineChanges
 from crossfeed.windows.plan_changes import PlanChanges
@@ -77,7 +74,7 @@ def crossfeed(size: Size = "compact") -> MethodConfig:
 
 def mended(size: Size = "base") -> MethodConfig:
     """The paper's network with the errors found since mended."""
-    return _of_the_paper(JepaConfig().sized(size))
+    return _of_the_paper(JepaConfig().sized(size), ObjectiveConfig())
 
 
 def paper(size: Size = "base") -> MethodConfig:
@@ -90,15 +87,15 @@ def paper(size: Size = "base") -> MethodConfig:
         head=HeadConfig(likelihood="nll", variance="hard_clamp", limit=8.0),
         instance_norm=InstanceNormConfig(kind="none"),
     )
-    return _of_the_paper(model.sized(size))
+    return _of_the_paper(model.sized(size), ObjectiveConfig(layer_norm_in="all", pooling="samples"))
 
 
-def _of_the_paper(network: JepaConfig) -> MethodConfig:
+def _of_the_paper(network: JepaConfig, objectives: ObjectiveConfig) -> MethodConfig:
     """Windows as they were logged, the paper's masks and objectives."""
     return MethodConfig(
         model=network,
         masks=MaskConfig(),
         machines=MachineChanges(),
         plans=PlanChanges(),
-        objectives=ObjectiveConfig(),
+        objectives=objectives,
     )

@@ -3,10 +3,10 @@
 B windows, K context rows, R rows, C sensors, A commands.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,18 +15,35 @@ from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
 from crossfeed.model.delayed_plans import plans_by_delay
 from crossfeed.model.forecast import Forecast, forecast
-from crossfeed.model.interface import Context, Plan, Prediction, Rows
+from crossfeed.model.interface import Context, Latents, Losses, Plan, Prediction, ProcessGroup, Rows, Stage, Views
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.schema import Schema
+from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
 
 
-class WorldModel(nn.Module):
-    """Reads any subset of a schema's sensors and says what they will do under planned commands."""
+class WorldModel(nn.Module, ABC):
+    """Reads any subset of a schema's sensors and says what they will do under planned commands.
+
+    adaptation_parts: which parameters each way of adapting may move. fresh_heads: parts that begin anew after
+    pretraining. compares_latents: whether it learns by comparing latents, which can collapse. keeps_rows: whether a row
+    is dear enough to read that it pays to keep what was read. worth_compiling: whether a run of usual length gains more
+    than the minute that compiling takes.
+    """
+
+    adaptation_parts: ClassVar[dict[str, tuple[str, ...]]] = {}
+    fresh_heads: ClassVar[tuple[str, ...]] = ()
+    compares_latents: ClassVar[bool] = False
+    keeps_rows: ClassVar[bool] = False
+    worth_compiling: ClassVar[bool] = False
+    # By how much wider forecasts have to be at each horizon; None where that is not fitted after training.
+    variance_inflation_H: Tensor | None
+    # What members disagree by in all but one of a hundred windows of the source; 0 where that was not measured.
+    disagreement_threshold: Tensor
 
     def __init__(self, config: SensorConfig | JepaConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__()
@@ -37,6 +54,8 @@ class WorldModel(nn.Module):
             )
         self.config, self.schema, self.normaliser = config, schema, normaliser
         self.horizons = config.horizons
+        self.register_buffer("variance_inflation_H", None)
+        self.register_buffer("disagreement_threshold", torch.zeros(()), persistent=False)
 
     @property
     def device(self) -> torch.device:
@@ -80,7 +99,7 @@ class WorldModel(nn.Module):
         """The context from K rows that were read."""
 
     def decode_rows(self, context: Any, now_B1A: Tensor, future_BTA: Tensor) -> Distribution:
-        """What follows, row by row (B, T, C), up to the last horizon; between the trained ones as `waiting` has it."""
+        """What follows, row by row (B, T, C), up to the last horizon; rows between horizons as in `delayed_plans`."""
         rows = range(1, future_BTA.shape[1] + 1)
         by_row: dict[int, Distribution] = {}
         for numbers, plan in plans_by_delay(now_B1A, future_BTA, rows, self.horizons):
@@ -112,6 +131,35 @@ class WorldModel(nn.Module):
     @abstractmethod
     def representation(self, batch: WindowBatch) -> Tensor:
         """What the model keeps of the context of each window, for questions about it from outside: (B, D)."""
+
+    @abstractmethod
+    def views(
+        self,
+        measured: WindowBatch,
+        changed: WindowBatch,
+        gain_B1C: Tensor,
+        masks: MaskConfig,
+        objectives: Any,
+        generator: torch.Generator,
+    ) -> tuple[WindowBatch, Views]:
+        """The batch to learn from, and what of it is shown.
+
+        `changed` are the measured windows as another machine might show them, with sensors gained by `gain_B1C`.
+        """
+
+    @abstractmethod
+    def losses(
+        self, batch: WindowBatch, views: Views, stage: Stage, objectives: Any, group: ProcessGroup | None = None
+    ) -> Losses:
+        """The active terms of a stage for one batch; the processes of a group share the work."""
+
+    def latents(self, batch: WindowBatch, prediction: Prediction) -> Latents | None:  # noqa: ARG002
+        """The latents that are compared, for a look at their health; None where none are."""
+        return None
+
+    def trained(self, stage: Stage) -> dict[str, nn.Parameter]:  # noqa: ARG002
+        """The parameters that a stage moves, by name."""
+        return dict(self.named_parameters())
 
     def forward(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Prediction:
         """Context and planned commands in, distributions at all horizons out; `m_BKC` shows a part only."""

@@ -9,7 +9,6 @@ import torch
 from crossfeed.grid import named, significant
 from crossfeed.ingest.align import missed_commands
 from crossfeed.model.interface import Plan
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
@@ -82,9 +81,9 @@ def doubt_about(model: WorldModel, history: History, plan: PlannedCommands) -> l
     Where the members of an ensemble disagree, none of them can be relied on.
     """
     longest, context = model.horizons[-1], model.config.context
-    if not isinstance(model, SensorModel) or model.members == 1 or len(plan) < longest:
+    if model.members == 1 or len(plan) < longest:
         return []
-    apart, usual = disagreement(model, history, plan.commands[:longest], context), float(model.usual_doubt)
+    apart, usual = disagreement(model, history, plan.commands[:longest], context), float(model.disagreement_threshold)
     if not apart > usual > 0.0:
         return []
     return [

@@ -18,7 +18,7 @@ def weights(**values: float) -> Settings:
     return {f"objectives.weights.{name}": value for name, value in values.items()}
 
 
-_TOKEN: Settings = {"model.predictor.injection": "token"}
+_TOKEN: Settings = {"model.predictor.injection": "token", "model.predictor.conditioning": "mean"}
 _MIXED: Settings = {"masks.mode": "mixed", "masks.ratio": 0.35}
 # Slots read the commands by attention; the reference of the later candidates.
 _ATTENTION: Settings = _MIXED | {"model.predictor.injection": "cross_attention"}
@@ -32,7 +32,7 @@ PAPER_CANDIDATES: dict[str, Settings] = {
     "per_horizon_vicreg": _TOKEN | _MIXED | weights(schema=0.0, recovery=0.0),
     "schema_consistency": _TOKEN | weights(recovery=0.0),
     "schema_and_command_recovery": _TOKEN,  # the configuration the paper locked
-    "film_command": _MIXED | {"model.predictor.injection": "film"},
+    "film_command": _MIXED | {"model.predictor.injection": "film", "model.predictor.conditioning": "mean"},
     "cross_attention_command": _ATTENTION,
     "event_masking": _ATTENTION | {"masks.mode": "event"},
     # No heavier than others, since their code ignored the ratio.

@@ -30,7 +30,7 @@ class ReadyStudy:
 
 _LIKELIHOOD_ONLY: Settings = {
     "training.initialisation": "scratch",
-    **weights(latent=0.0, vicreg=0.0, sigreg=0.0, schema=0.0, recovery=0.0),
+    **weights(latent=0.0, vicreg=0.0, schema=0.0, recovery=0.0),
 }
 READY: dict[str, ReadyStudy] = {
     "ablations": ReadyStudy(

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossfeed.errors import CheckpointError
+from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Initialisation
-
-BODY = ("context_encoder", "predictor")
-FRESH = ("head", "recovery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class LoadReport:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, pretrained: Mapping[str, Tensor], how: Initialisation) -> LoadReport:
+def initialise(model: WorldModel, pretrained: Mapping[str, Tensor], how: Initialisation) -> LoadReport:
     """Fill a freshly drawn model from pretrained weights; anything that is not as planned is an error.
 
     scratch: nothing is loaded. body_fresh_head: all but the physical and the recovery head. complete_checkpoint: all.
@@ -31,7 +29,7 @@ def initialise(model: nn.Module, pretrained: Mapping[str, Tensor], how: Initiali
     own = model.state_dict()
     wanted = {
         "scratch": [],
-        "body_fresh_head": [name for name in own if name.partition(".")[0] not in FRESH],
+        "body_fresh_head": [name for name in own if name.partition(".")[0] not in model.fresh_heads],
         "complete_checkpoint": list(own),
     }[how]
     lacking = [name for name in wanted if name not in pretrained]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crossfeed.errors import TrainingError
 from crossfeed.grid import plural
-from crossfeed.model.jepa.objectives import Stage
+from crossfeed.model.interface import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import ProgressTask, console, progress
 from crossfeed.training.data import TrainingData
@@ -67,8 +67,9 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
         restore_optimiser(step.optimiser, run.model, state.optimiser)
         if step.average is not None:
             step.average.restore(state.average)
-    elif run.team.size == 1 and step.capacity is None:  # a model that runs by kernels cannot be copied
-        seconds = expected_seconds(run, stage, steps, len(validator.windows_W))
+    elif run.team.size == 1:
+        # Compiling a copy for a forecast of the time would take longer than the forecast is worth.
+        seconds = None if step.compiled else expected_seconds(run, stage, steps, len(validator.windows_W))
         about = "" if seconds is None else f", about {spoken(seconds)}"
         told = f"{plural(epochs, 'epoch')} of {plural(steps, 'step')}{about}"
         console().print(f"{stage}: {told} on {step.device}{_sooner(run, stage)}")
@@ -187,11 +188,6 @@ def _judge(
 def _check_finite(step: TrainStep, epoch: int, steps: int) -> Tensor:
     """Stop on the first loss that is no number, naming term and step; the last saved epoch stays as it is."""
     trace_ST = step.trace()[:steps]
-    if step.capacity is not None and int(step.capacity.lost):
-        raise TrainingError(
-            f"{int(step.capacity.lost)} tokens found no room in a packed batch of {step.stage} epoch {epoch + 1}.",
-            remedy="Resume with training.acceleration=off; the state after the last complete epoch is kept.",
-        )
     if bool(trace_ST.isfinite().all()):
         return trace_ST
     number, term = torch.nonzero(~trace_ST.isfinite())[0].tolist()

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from crossfeed.json_file import write_sealed
 from crossfeed.model.model_file import ModelFile, read_model_file
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import TrainingData
 from crossfeed.training.initialise import LoadReport, initialise
@@ -47,8 +46,7 @@ def run_stages(run: StageRun, device: torch.device, inputs: Facts, origin: Model
         weights = _pretrained(run, state, provenance)
     if "finetune" in stages:
         model, report = _finetuned(run, state, weights, origin)
-    if isinstance(model, SensorModel):
-        calibrate(model, run.data.validation)
+    calibrate(model, run.data.validation)
     return _written(model, run, device, provenance, facts, report) if run.team.leads else None
 
 

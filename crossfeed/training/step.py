@@ -7,37 +7,22 @@ B batch, S steps of an epoch, T loss terms.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from crossfeed.model.fast.acceleration import can_accelerate, dropout_seeds
-from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Stage, Views, draw_views, losses, total
-from crossfeed.model.sensors.model import SensorModel
-from crossfeed.model.sensors.objective import forecast_losses
+from crossfeed.model.interface import Losses, Stage, Views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.devices.acceleration import (
-    CapturedStep,
-    TeacherStream,
-    TokenCapacity,
-    autocast,
-    compiled,
-    measure_token_capacity,
-    prepare_model,
-)
+from crossfeed.training.devices.acceleration import CapturedStep, autocast, compiled
 from crossfeed.training.devices.distributed import Team
 from crossfeed.training.order import epoch_order
 from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import derive, generator
 from crossfeed.training.update.average import WeightAverage
-from crossfeed.training.update.flat_update import FlatUpdate
-from crossfeed.training.update.optimiser import build_optimiser, trained_parameters
+from crossfeed.training.update.optimiser import build_optimiser
 from crossfeed.training.update.schedule import average_weights, learning_rates, momenta
-from crossfeed.windows.corrupt import corrupt, generator_draw
+from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.machine_changes import MachineAugmentation
 from crossfeed.windows.plan_changes import PlanAugmentation
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -70,8 +55,10 @@ class TrainStep:
         self._momentum_N = momenta(training, planned).to(device)
         self._average_N = average_weights(training, planned).to(device)
         self.learning_rate = torch.zeros((), device=device)
-        self.optimiser = build_optimiser(model, stage, training, self.learning_rate)
-        named = trained_parameters(model, stage)
+        fast = training.acceleration != "off" and device.type == "cuda" and team.size == 1
+        self.captured, self.compiled = fast, fast and (training.acceleration == "compile" or model.worth_compiling)
+        self.optimiser = build_optimiser(model, stage, training, self.learning_rate, self.captured)
+        named = model.trained(stage)
         self.parameters = list(named.values())
         self.average = WeightAverage(named) if training.average_decay else None
         self.masks = torch.Generator(device=device)
@@ -83,34 +70,10 @@ class TrainStep:
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
         self._step_of_epoch = torch.zeros(1, dtype=torch.long, device=device)
         self._step_of_stage = torch.zeros(1, dtype=torch.long, device=device)
-        self._dropout = dropout_seeds(model, device)
-        self.capacity: TokenCapacity | None = None
-        self.captured = False
         team.check_batch(training.batch_size)
-        self._losses: Callable[..., dict[str, Tensor]] = losses if team.size == 1 else partial(losses, see=team.see)
-        self._finish: Callable[[Tensor], Tensor] = self._update
-        self._run: Callable[[], None] = self._advance
-        self._forecast_losses = forecast_losses
-        if training.acceleration != "off" and device.type == "cuda":
-            if isinstance(model, JepaModel) and can_accelerate(device):
-                self._accelerate(model)
-            self.captured = team.size == 1 and (self.capacity is not None or isinstance(model, SensorModel))
-            if self.captured:
-                self._run = CapturedStep(self._advance, (self.masks,))
-            if training.acceleration == "compile":
-                self._forecast_losses = compiled(forecast_losses)
-
-    def _accelerate(self, model: JepaModel) -> None:
-        """Compute on present tokens with kernels."""
-        from crossfeed.training.update.update_kernel import update_flat
-
-        batch_size, clip_norm = self.config.training.batch_size, self.config.training.clip_norm
-        share = batch_size // self.team.size
-        self.capacity = measure_token_capacity(model, self.windows, self.config, "schema" in self.names, share)
-        prepare_model(model, self.capacity, self._dropout, self.precision)
-        self._finish = FlatUpdate(model, self.optimiser, clip_norm, update_flat)
-        if self.team.size == 1:
-            self._losses = partial(losses, see=TeacherStream())
+        self._group = team if team.size > 1 else None
+        self._losses: Callable[..., Losses] = compiled(model.losses) if self.compiled else model.losses
+        self._run: Callable[[], None] = CapturedStep(self._advance, (self.masks,)) if fast else self._advance
 
     def begin_epoch(self, epoch: int) -> None:
         """Draw the epoch's order and reseed masks and dropout, so that every epoch can be repeated on its own."""
@@ -121,9 +84,7 @@ class TrainStep:
         self._step_of_epoch.zero_()
         self._step_of_stage.fill_(epoch * self.steps)
         self.masks.manual_seed(derive(seed, "masks", self.stage, epoch))
-        dropout = derive(seed, "dropout", self.stage, epoch) + self.team.rank * OTHER_DROPOUT
-        torch.manual_seed(dropout)
-        self._dropout.begin(dropout)
+        torch.manual_seed(derive(seed, "dropout", self.stage, epoch) + self.team.rank * OTHER_DROPOUT)
         self.model.train()
 
     def __call__(self) -> None:
@@ -133,23 +94,21 @@ class TrainStep:
     def _advance(self) -> None:
         batch = self.windows.batch(self._order_SB.index_select(0, self._step_of_epoch).squeeze(0))
         with autocast(self.precision, self.device):
-            terms = self.terms(*self.show(batch))
+            losses = self.losses(*self.show(batch))
         self.optimiser.zero_grad()
-        torch.autograd.backward(self.total(terms))
+        torch.autograd.backward(losses.total(self.config.objectives.active(self.stage)))
         self.team.average(self.parameters)
         self.learning_rate.copy_(self._rate_N.index_select(0, self._step_of_stage).squeeze(0))
-        norm = self._finish(self._momentum_N.index_select(0, self._step_of_stage).squeeze(0))
+        norm = self.update(self._momentum_N.index_select(0, self._step_of_stage).squeeze(0))
         if self.average is not None:
             self.average.follow(self._average_N.index_select(0, self._step_of_stage).squeeze(0))
-        row_T = self.team.mean(torch.stack([*(terms[name].detach() for name in self.names[:-1]), norm]))
+        row_T = self.team.mean(torch.stack([*(losses.terms[name].detach() for name in self.names[:-1]), norm]))
         self._trace_ST.index_copy_(0, self._step_of_epoch, row_T.unsqueeze(0))
         self._step_of_epoch.add_(1)
         self._step_of_stage.add_(1)
-        self._dropout.advance()
 
-    def show(self, batch: WindowBatch) -> tuple[WindowBatch, Views, Tensor]:
-        """A batch as other machines might show it, the parts of it to be seen, and the gain to count errors in."""
-        objectives, masks = self.config.objectives, self.config.masks
+    def show(self, batch: WindowBatch) -> tuple[WindowBatch, Views]:
+        """A batch as other machines might show it, and the parts of it to be seen."""
         if self._plans.active:
             batch = self._plans(batch, generator_draw(self.masks))
         if self._rehearsal is not None:
@@ -157,35 +116,13 @@ class TrainStep:
         changed, gain_B1C = batch, torch.ones_like(batch.x_BKC[:, :1])
         if self.config.machines.active:
             changed, gain_B1C = self._others(batch, generator_draw(self.masks))
-        if isinstance(objectives, ObjectiveConfig):
-            return changed, draw_views(changed, masks, objectives.schema_keep, self.masks), gain_B1C
-        m_BKC = corrupt(changed.x_BKC, batch.m_BKC, masks, self.masks)
-        # Nobody can know how another machine would show a sensor that is hidden: it is judged as it was measured.
-        shown_B1C = m_BKC.any(1, keepdim=True)
-        future_x_BHC = torch.where(shown_B1C, changed.future_x_BHC, batch.future_x_BHC)
-        gain_B1C = torch.where(shown_B1C, gain_B1C, 1.0)
-        return replace(changed, future_x_BHC=future_x_BHC), Views(m_BKC, None), gain_B1C
+        return self.model.views(batch, changed, gain_B1C, self.config.masks, self.config.objectives, self.masks)
 
-    def terms(self, batch: WindowBatch, views: Views, gain_B1C: Tensor) -> dict[str, Tensor]:
+    def losses(self, batch: WindowBatch, views: Views) -> Losses:
         """The loss terms of a batch that is shown in this way."""
-        objectives = self.config.objectives
-        if isinstance(objectives, ObjectiveConfig):
-            return self._losses(self.model, batch, views, self.stage, objectives, self.masks)
-        assert isinstance(self.model, SensorModel)
-        own, own_m_BKC = self.team.part(batch), self.team.part(views).m_BKC
-        own_B1C = gain_B1C.chunk(self.team.size)[self.team.rank]
-        terms = self._forecast_losses(self.model, own, own_m_BKC, own_B1C, objectives)
-        if self.team.size == 1:
-            return terms
-        # Means over present targets: a process that has more of them counts for more, as in one process with all.
-        share = self.team.size * own.future_m_BHC.sum() / batch.future_m_BHC.sum().clamp(min=1)
-        return {name: share * term for name, term in terms.items()}
+        return self._losses(batch, views, self.stage, self.config.objectives, self._group)
 
-    def total(self, terms: dict[str, Tensor]) -> Tensor:
-        """What is minimised: the weighted sum of the terms."""
-        return total(terms, self.config.objectives.active(self.stage))
-
-    def _update(self, momentum: Tensor) -> Tensor:
+    def update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.training.clip_norm)
         self.optimiser.step()

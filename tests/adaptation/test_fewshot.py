@@ -11,7 +11,7 @@ from crossfeed.adaptation.support import support_and_query
 from crossfeed.distribution import Point
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.normalise import Normaliser
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
 from tests.evaluation.small_machine import SCHEMA, small_table, window_set
@@ -75,7 +75,7 @@ def test_a_channel_absent_on_the_new_machine_is_not_regressed_to_zero(normaliser
     windows = shifted(normaliser, hidden=("power",)).windows
     model = tiny_world_model(normaliser, network="jepa")
     prepared = prepare(model, "head")
-    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
+    optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(1e-2))
     batch = windows.batch(torch.arange(32))
     for _ in range(3):
         update(prepared, batch, errors_in_advance(model, batch), optimiser, 1.0)
@@ -150,7 +150,7 @@ def test_the_authors_regress_absent_channels_to_zero_and_we_only_as_they_did(nor
     windows = shifted(normaliser, hidden=("power",)).windows
     model, absent = tiny_world_model(normaliser, network="jepa"), SCHEMA.sensor_names.index("power")
     prepared, batch = prepare(model, "head"), windows.batch(torch.arange(32))
-    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
+    optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(1e-2))
     with torch.no_grad():
         before = prepared.forecaster.predict(batch)
     for _ in range(3):

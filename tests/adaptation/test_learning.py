@@ -5,7 +5,7 @@ import torch
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import prepare
 from crossfeed.distribution import Mixture
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.adaptation.small_models import NetworkForecaster
@@ -23,7 +23,7 @@ def test_windows_learned_by_heart_do_not_narrow_the_intervals(
     ahead = errors_in_advance(trained, batch)
     made_in_advance = float(ahead[batch.future_m_BHC].square().mean().sqrt())
     prepared = prepare(trained, "all")
-    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(5e-3))
+    optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(5e-3))
     for _ in range(150):
         update(prepared, batch, ahead, optimiser, 1.0)
     with torch.no_grad():
@@ -58,7 +58,7 @@ def test_a_mixture_adapts_and_its_spread_learns_from_errors_made_in_advance(norm
     ahead = errors_in_advance(forecaster, batch)
     made_in_advance = float(ahead[batch.future_m_BHC].square().mean().sqrt())
     prepared = prepare(forecaster, "all")
-    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(5e-3))
+    optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(5e-3))
     for _ in range(150):
         update(prepared, batch, ahead, optimiser, 1.0)
     remembered = float(errors_in_advance(prepared.forecaster, batch)[batch.future_m_BHC].square().mean().sqrt())

@@ -6,7 +6,7 @@ import torch
 from crossfeed.adaptation.learning import errors_in_advance, update
 from crossfeed.adaptation.parameters import MODES, finish, prepare
 from crossfeed.errors import ConfigError
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
 from tests.evaluation.small_machine import normaliser_of, small_table, window_set
 
@@ -37,7 +37,7 @@ def test_a_mode_moves_its_part_of_the_world_model_and_nothing_else(mode: str, ne
     original = tiny_world_model(normaliser, network=network)
     before = {name: values.clone() for name, values in original.model.state_dict().items()}
     prepared = prepare(original, mode)
-    optimiser = AdamW([(prepared.parameters, 0.0)], torch.tensor(1e-2))
+    optimiser = adamw([(prepared.parameters, 0.0)], torch.tensor(1e-2))
     for start in (0, 64):
         batch = windows.batch(torch.arange(start, start + 64))
         update(prepared, batch, errors_in_advance(original, batch), optimiser, 1.0)

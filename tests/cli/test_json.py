@@ -44,7 +44,7 @@ TOY = {
     "study runs": ["study"],
 }
 # Tested where their rooms are: they need raw logs, an opened study, minutes, or a quiet machine.
-ELSEWHERE = {"simulate", "ingest", "train", "demo", "paper", "bench", "study unseal", "study contrast", "reproduce"}
+ELSEWHERE = {"simulate", "ingest", "train", "demo", "paper", "study unseal", "study contrast", "reproduce"}
 ELSEWHERE |= {
     "study sensitivity",
     "export",

@@ -28,6 +28,16 @@ def test_garbage_is_collected_again_after_a_start_that_failed(before: bool) -> N
     assert gc.isenabled() == before
 
 
+@pytest.mark.parametrize("ours", [False, True])
+def test_memory_of_a_process_that_was_not_ours_was_kept(ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a C library gives memory back is a setting of the whole process."""
+    calls: list[bool] = []
+    monkeypatch.setattr("crossfeed.cli.start._keep_freed_memory", lambda: calls.append(True))
+    monkeypatch.setattr("crossfeed.cli.start.in_own_command", lambda: ours)
+    with quick_start():
+        assert calls == [True] * ours
+
+
 # Whatever would be taken apart says so; what was registered and what a thread still writes must not be lost.
 ENDING = """
 import atexit, sys, threading, time

@@ -44,9 +44,9 @@ def test_expected_loads_and_doubt_are_those_of_the_pass(asked: tuple) -> None:
     shown = [name != ABSENT for name in forecaster.model.schema.sensor_names]
     apart = rolled.apart[0].double().numpy()[:, shown].mean(axis=1)
     assert doubt_T == pytest.approx(apart / 0.05, rel=1e-3)
-    forecaster.model.usual_doubt.fill_(0.1)
+    forecaster.model.disagreement_threshold.fill_(0.1)
     assert forecaster.expected(planned)[1] == pytest.approx(apart / 0.1, rel=1e-3)
-    forecaster.model.usual_doubt.fill_(0.0)
+    forecaster.model.disagreement_threshold.fill_(0.0)
 
 
 def test_samples_and_quantiles_are_those_of_the_pass(asked: tuple) -> None:

@@ -3,12 +3,9 @@
 import pytest
 import torch
 
-from crossfeed.distribution import Gaussian, StudentT
 from crossfeed.evaluation.command_use import with_plan
-from crossfeed.evaluation.opened_model import WorldModelForecaster
-from crossfeed.model.world_model import WorldModel
 from tests.adaptation.small_models import tiny_world_model
-from tests.evaluation.small_machine import HORIZONS, SCHEMA, normaliser_of, small_table, window_set
+from tests.evaluation.small_machine import HORIZONS, normaliser_of, small_table, window_set
 
 
 @pytest.mark.parametrize("network", ["sensors", "jepa"])
@@ -38,20 +35,3 @@ def test_sensors_that_are_never_shown_need_not_be_read_but_an_unexpected_one_is(
         assert bool(shown_C.all()) != (windows is partial)
         all_BHC, some_BHC = (reader.predict(batch).mean for reader in (reading_all, reading_some))
         torch.testing.assert_close(all_BHC[..., shown_C], some_BHC[..., shown_C])
-
-
-def test_a_student_t_head_is_judged_as_one() -> None:
-    table = small_table()
-    normaliser = normaliser_of(table)
-    gaussian = tiny_world_model(normaliser, network="jepa")
-    head = gaussian.model.config.head.model_copy(update={"likelihood": "student_t"})
-    heavy = WorldModelForecaster(
-        WorldModel.build(gaussian.model.config.model_copy(update={"head": head}), SCHEMA, normaliser)
-    )
-    batch = window_set(table, normaliser).batch(torch.arange(5))
-    assert isinstance(gaussian.predict(batch), Gaussian)
-    said = heavy.predict(batch)
-    assert isinstance(said, StudentT)
-    torch.testing.assert_close(said.standard_deviation, heavy.model(batch).distribution.standard_deviation)
-    expected = heavy.model.head.loss(heavy.model(batch).distribution, batch.future_x_BHC, batch.future_m_BHC)
-    torch.testing.assert_close(said.nll(batch.future_x_BHC).mean(), expected)

@@ -153,10 +153,10 @@ def test_the_sentence_for_the_whole_counts_what_cannot_be_believed(shop: Shop) -
 def test_members_that_disagree_a_little_are_compared_with_what_is_usual(shop: Shop) -> None:
     trust, model = Trust(shop.opened), toy.sensor_model()
     trust._model = SimpleNamespace(model=model)
-    model.usual_doubt.fill_(0.004)
+    model.disagreement_threshold.fill_(0.004)
     assert trust._disagreement(None) == trust._disagreement(0.003) == ""
     assert "differ by 0.006, usually 0.004" in trust._disagreement(0.006)
-    model.usual_doubt.fill_(0.0)
+    model.disagreement_threshold.fill_(0.0)
     assert trust._disagreement(0.006) == "", "nobody measured what is usual"
 
 

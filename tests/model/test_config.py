@@ -12,14 +12,12 @@ from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.model.config import parse_model
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.jepa.objectives import draw_views, losses
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.model.sensors.objective import forecast_losses
 from crossfeed.model.world_model import WorldModel
-from crossfeed.windows.corrupt import corrupt, generator_draw
+from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.machine_changes import MachineAugmentation
 from crossfeed.windows.plan_changes import PlanAugmentation
 from tests.model import toy
@@ -49,6 +47,7 @@ SENSORS: Alternatives = SHARED | {
     "model.noise_floor": (0.5, {}),
     "model.reach": (0.5, {}),
     "model.members": (3, {}),
+    "model.quantities": (["feed"], {}),
     "model.identity": ("described", {}),
     "objectives.weights.crps": (0.0, {}),
     "objectives.weights.squared": (0.0, {}),
@@ -67,10 +66,10 @@ JEPA: Alternatives = SHARED | {
     "model.target.dropout": (True, {}),
     "model.target.positions": ("slot", {}),
     "model.predictor.layers": (2, {}),
-    "model.predictor.injection": ("film", {}),
+    "model.predictor.injection": ("film", {"model.predictor.conditioning": "mean"}),
     "model.predictor.conditioning": ("mean", {}),
     "model.predictor.horizon_embedding": ("slot", {}),
-    "model.head.likelihood": ("student_t", {}),
+    "model.head.likelihood": ("nll", {}),
     "model.head.beta": (0.9, {}),
     "model.head.variance": ("hard_clamp", {}),
     "model.head.limit": (0.5, {}),
@@ -82,21 +81,19 @@ JEPA: Alternatives = SHARED | {
     "model.instance_norm.reach": (0.5, {"model.instance_norm.kind": "anchored"}),
     "objectives.weights.latent": (0.0, {}),
     "objectives.weights.vicreg": (0.0, {}),
-    "objectives.weights.sigreg": (1.0, {"objectives.weights.vicreg": 0.0}),
     "objectives.weights.schema": (0.0, {}),
     "objectives.weights.recovery": (0.0, {}),
     "objectives.weights.physical": (0.0, {}),
     "objectives.latent_loss": ("mse", {}),
     "objectives.latent_layer_norm": (True, {}),
+    "objectives.layer_norm_in": ("all", {"objectives.latent_layer_norm": True}),
     "objectives.latent_target": ("pooled", {}),
     "objectives.regularise": ("pooled", {}),
+    "objectives.pooling": ("samples", {"objectives.regularise": "pooled"}),
     "objectives.placement": ("context", {}),
     "objectives.vicreg.variance": (5.0, {}),
     "objectives.vicreg.covariance": (5.0, {}),
     "objectives.vicreg.epsilon": (0.1, {}),
-    "objectives.sigreg.slices": (16, {"objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 1.0}),
-    "objectives.sigreg.knots": (5, {"objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 1.0}),
-    "objectives.sigreg.extent": (1.0, {"objectives.weights.vicreg": 0.0, "objectives.weights.sigreg": 1.0}),
     "objectives.schema_keep": (0.2, {}),
 }
 BOTH = {"mended": (mended, JEPA), "crossfeed": (crossfeed, SENSORS)}
@@ -147,15 +144,13 @@ def _effect(config: MethodConfig) -> dict[str, Any]:
     windows, gain_B1C = others(windows, generator_draw(torch.Generator().manual_seed(3)))
     if isinstance(net, SensorModel):
         _let_it_speak(net)
-        m_BKC = corrupt(windows.x_BKC, windows.m_BKC, config.masks, torch.Generator().manual_seed(0))
-        torch.manual_seed(1)
-        terms = forecast_losses(net, windows, m_BKC, gain_B1C, config.objectives)
-        return seen | {name: term.item() for name, term in terms.items()}
     for stage in ("pretrain", "finetune"):
-        views = draw_views(windows, config.masks, config.latents.schema_keep, torch.Generator().manual_seed(0))
-        torch.manual_seed(1)
-        terms = losses(net, windows, views, stage, config.latents, torch.Generator().manual_seed(2))
-        seen |= {f"{stage}.{name}": term.item() for name, term in terms.items()}
+        if config.objectives.active(stage):
+            draws = torch.Generator().manual_seed(0)
+            batch, views = net.views(windows, windows, gain_B1C, config.masks, config.objectives, draws)
+            torch.manual_seed(1)
+            terms = net.losses(batch, views, stage, config.objectives).terms
+            seen |= {f"{stage}.{name}": term.item() for name, term in terms.items()}
     return seen
 
 
@@ -190,6 +185,7 @@ def test_every_leaf_has_an_effect(name: str, leaf: str) -> None:
         ({"model.horizons": [2, 1]}, "rising order"),
         ({"model.horizons": [1, 1]}, "rising order"),
         ({"model.context": 1}, "set context to 2 or more"),
+        ({"model.predictor.injection": "film"}, "one command a horizon"),
         ({"model.encoder.positions": 4}, "encoder.positions to 8"),
         ({"model.horizons": [1, 40]}, "encoder.positions to 41"),
         (

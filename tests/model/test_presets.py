@@ -1,6 +1,7 @@
 """The presets differ exactly where the docs say so, and agree with the paper's locked configuration."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_the_paper_preset_is_the_locked_configuration() -> None:
     assert (config.masks.mode, config.masks.channel_drop, config.objectives.schema_keep) == ("channel", 0.15, 0.65)
     weights = config.objectives.weights
     assert (weights.latent, weights.vicreg, weights.schema, weights.recovery) == (1.0, 0.05, 0.10, 0.05)
-    assert (weights.physical, weights.sigreg) == (1.0, 0.0)
+    assert weights.physical == 1.0
     assert (config.objectives.vicreg.variance, config.objectives.vicreg.covariance) == (25.0, 1.0)
     assert config.objectives.placement == "context_target"
     assert config.objectives.latent_layer_norm is False
@@ -84,3 +85,15 @@ def test_the_map_of_the_paper_names_things_that_exist() -> None:
 
 def test_a_model_whose_size_nobody_chose_is_the_base_one() -> None:
     assert JepaConfig() == JepaConfig().sized("base")
+
+
+def test_each_network_can_be_read_in_one_sitting() -> None:
+    """At most five files and 1,200 lines from a window to its loss."""
+    sitting = DOCUMENT.read_text(encoding="utf-8").partition("## Read it in one sitting")[2].partition("\n## ")[0]
+    _, *networks = re.split(r"\n(?=1\. )", sitting)
+    assert len(networks) == 2
+    for network in networks:
+        files = re.findall(r"^\d\. `(model/\S+\.py)`", network, re.MULTILINE)
+        lines = [(DOCUMENT.parents[1] / "crossfeed" / file).read_text(encoding="utf-8").count("\n") for file in files]
+        assert 1 < len(files) <= 5
+        assert sum(lines) <= 1200

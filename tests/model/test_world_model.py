@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.interface import Plan
-from crossfeed.model.jepa.objectives import Stage, draw_views, losses, total
+from crossfeed.model.interface import Plan, Stage
 from crossfeed.model.presets import MethodConfig, mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
@@ -20,17 +19,17 @@ from tests.model.toy import batch, filled, method, model
 def _everything(config: MethodConfig, windows: WindowBatch, stage: Stage) -> list[Tensor]:
     """Outputs, losses and all gradients of one training step."""
     net = model(config)
-    views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
+    views = toy.shown(net, config, windows)
     net.train()
     torch.manual_seed(7)
-    terms = losses(net, windows, views, stage, config.objectives)
-    total(terms, config.objectives.active(stage)).backward()
+    losses = net.losses(windows, views, stage, config.objectives)
+    losses.total(config.objectives.active(stage)).backward()
     net.eval()
     prediction = net(windows)
     gradients = [parameter.grad for parameter in net.parameters() if parameter.grad is not None]
     said = prediction.distribution
     outputs = [said.mean, said.standard_deviation, prediction.latent_BHD, net.encode_target(windows)]
-    return [*outputs, *terms.values(), *gradients]
+    return [*outputs, *losses.terms.values(), *gradients]
 
 
 @pytest.mark.parametrize("stage", ["pretrain", "finetune"])
@@ -79,8 +78,8 @@ def test_parts_of_the_locked_model_have_the_papers_sizes() -> None:
 def test_every_trainable_parameter_is_moved_by_fine_tuning(preset: object) -> None:
     config = method(base=preset())  # type: ignore[operator]
     net, windows = model(config), batch(presence=1.1)
-    views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
-    total(losses(net, windows, views, "finetune", config.objectives), config.objectives.active("finetune")).backward()
+    views = toy.shown(net, config, windows)
+    net.losses(windows, views, "finetune", config.objectives).total(config.objectives.active("finetune")).backward()
     still = [name for name, p in net.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
     assert still == []
 
@@ -88,19 +87,17 @@ def test_every_trainable_parameter_is_moved_by_fine_tuning(preset: object) -> No
 def test_bfloat16_autocast_keeps_losses_in_float32_and_close() -> None:
     config = method()
     net, windows = model(config), batch()
-    views = draw_views(windows, config.masks, config.objectives.schema_keep, torch.Generator().manual_seed(0))
-    plain = losses(net, windows, views, "finetune", config.objectives)
+    views = toy.shown(net, config, windows)
+    plain = net.losses(windows, views, "finetune", config.objectives).terms
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        mixed = losses(net, windows, views, "finetune", config.objectives)
+        mixed = net.losses(windows, views, "finetune", config.objectives).terms
     for name, term in mixed.items():
         assert term.dtype == torch.float32
         assert term.item() == pytest.approx(plain[name].item(), rel=0.1, abs=0.01), name
 
 
-@pytest.mark.parametrize("likelihood", ["nll", "student_t"])
-def test_predictions_have_ordered_quantiles_around_their_mean(likelihood: str) -> None:
-    net = model(method({"model.head.likelihood": likelihood}))
-    said = net(batch()).distribution
+def test_predictions_have_ordered_quantiles_around_their_mean() -> None:
+    said = model()(batch()).distribution
     low, middle, high = (said.quantile(level) for level in (0.1, 0.5, 0.9))
     assert ((low < middle) & (middle < high)).all()
     torch.testing.assert_close(middle, said.mean)
@@ -149,4 +146,14 @@ def test_windows_cut_for_another_model_are_refused() -> None:
 def test_a_normaliser_of_other_channels_is_refused() -> None:
     turned = replace(toy.normaliser(), sensor_names=toy.SCHEMA.sensor_names[::-1])
     with pytest.raises(ConfigError, match="other channels"):
-        WorldModel(method().model, toy.SCHEMA, turned)
+        WorldModel.build(method().model, toy.SCHEMA, turned)
+
+
+@pytest.mark.parametrize("forgotten", sorted(WorldModel.__abstractmethods__))
+def test_a_network_that_forgot_a_method_answered_none(forgotten: str) -> None:
+    """`@abstractmethod` does nothing without the metaclass that reads it."""
+    written = {name: lambda *_: None for name in WorldModel.__abstractmethods__ - {forgotten}}
+    network = type("Network", (WorldModel,), written)
+    with pytest.raises(TypeError, match=forgotten):
+        network(method().model, toy.SCHEMA, toy.normaliser())
+    type("Network", (network,), {forgotten: lambda *_: None})(method().model, toy.SCHEMA, toy.normaliser())

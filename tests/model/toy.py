@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from crossfeed.model.interface import Views
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
+from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
@@ -30,7 +32,6 @@ SMALL_JEPA = {
     "model.encoder.temporal_layers": 1,
     "model.encoder.positions": 16,
     "model.predictor.layers": 1,
-    "objectives.sigreg.slices": 8,
 }
 SMALL_SENSORS = {**SMALL, "model.width": 16, "model.heads": 2, "model.encoder_layers": 1, "model.decoder_layers": 1}
 
@@ -119,3 +120,10 @@ def filled(windows: WindowBatch, value: float) -> WindowBatch:
         x_BKC=torch.where(windows.m_BKC, windows.x_BKC, value),
         future_x_BHC=torch.where(windows.future_m_BHC, windows.future_x_BHC, value),
     )
+
+
+def shown(net: WorldModel, config: MethodConfig, windows: WindowBatch) -> Views:
+    """What of these windows a training step shows, with everything else as it was measured."""
+    ones_B1C = torch.ones_like(windows.x_BKC[:, :1])
+    draws = torch.Generator().manual_seed(0)
+    return net.views(windows, windows, ones_B1C, config.masks, config.objectives, draws)[1]

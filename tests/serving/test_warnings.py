@@ -115,10 +115,10 @@ def test_it_is_said_from_the_usual_disagreement_on(asked: tuple) -> None:
     found = disagreement(model, history, plan.commands, CONTEXT)
     assert found > 1e-3
     for usual, said in ((0.99 * found, True), (1.01 * found, False), (0.0, False)):
-        model.usual_doubt.fill_(usual)
+        model.disagreement_threshold.fill_(usual)
         warnings = doubt_about(model, history, plan)
         assert bool(warnings) == said
-    model.usual_doubt.fill_(0.5 * found)
+    model.disagreement_threshold.fill_(0.5 * found)
     (words,) = doubt_about(model, history, plan)
     assert f"the 3 members of the model disagree about this plan by {found:.2g} standard deviations" in words
     assert doubt_about(model, history, plan.first(HORIZONS[-1] - 1)) == [], "a plan shorter than what was learned"

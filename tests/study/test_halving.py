@@ -10,7 +10,7 @@ from tests.study.conftest import Invented, begin, command, kinds
 
 NAMES = (
     "preset", "norm_none", "norm_pure", "norm_floored", "norm_blended", "norm_split", "norm_centred", "likelihood_nll",
-    "likelihood_student_t", "token_commands", "film_commands", "mean_commands",
+    "token_commands", "film_commands", "mean_commands", "mixed_masks",
 )  # fmt: skip
 
 

@@ -4,13 +4,10 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from crossfeed.model.jepa.encoder import EncoderConfig
-from crossfeed.model.jepa.head import HeadConfig
-from crossfeed.model.jepa.predictor import PredictorConfig
-from crossfeed.model.jepa.target_encoder import TargetConfig
+from crossfeed.model.jepa.encoder import EncoderConfig, TargetConfig
+from crossfeed.model.jepa.predictor import SLOTS, HeadConfig, PredictorConfig
 from crossfeed.model.network_config import NetworkConfig
 from crossfeed.model.parts.blocks import BlockConfig
-from crossfeed.model.parts.horizon_embedding import SLOTS
 from crossfeed.model.parts.instance_norm import InstanceNormConfig
 
 

@@ -1,11 +1,11 @@
-"""Schema-adaptive encoder (Section 4.1): any subset of the channels in, one latent state out.
+"""Schema-adaptive encoder (Section 4.1): any subset of the channels in, one latent state out; and its slow teacher.
 
-B windows, K rows, C sensors, A commands, D latent width.
+B windows, K rows, H horizons, C sensors, A commands, D latent width.
 """
 
-import math
-from collections.abc import Callable, Iterable
-from typing import Literal, cast
+import copy
+from collections.abc import Iterable
+from typing import Literal, Self, cast
 
 import torch
 from pydantic import Field
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
-from crossfeed.model.parts.packing import equal_sequences, lost_tokens, mean_of_rows, pack, rows_of_table
 
 
 class EncoderConfig(CheckedForm):
@@ -34,10 +33,6 @@ class RowEncoder(nn.Module):
         self.value = nn.Sequential(nn.Linear(1, blocks.width), nn.GELU(), nn.Linear(blocks.width, blocks.width))
         self.channel = embedding(sensors, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.channel_layers))
-        self.packed, self.share, self.evaluation_share = False, 1.0, 1.0
-        self.mean = mean_of_rows
-        self.embed: Callable[[Tensor, nn.Sequential], Tensor] | None = None
-        self.lost: Tensor | None = None
 
     def forward(self, x_RC: Tensor, m_RC: Tensor, channels: Tensor | None = None) -> Tensor:
         """One vector per row; the value of an absent channel is never read.
@@ -45,8 +40,6 @@ class RowEncoder(nn.Module):
         `channels` says which channels the columns are, when channels that are absent everywhere were left out.
         """
         x_RC, m_RC = torch.where(m_RC, x_RC, 0.0), self.read(m_RC)
-        if self.packed and channels is None:
-            return self._packed(x_RC, m_RC)
         token_RCD = self.value(x_RC.unsqueeze(-1)) + (self.channel if channels is None else self.channel[channels])
         allowed_R11C = m_RC[:, None, None, :]
         *layers, last = cast(Iterable[Block], self.layers)
@@ -66,24 +59,6 @@ class RowEncoder(nn.Module):
         first_C = torch.arange(m_RC.shape[-1], device=m_RC.device) == 0
         return m_RC | (first_C & ~m_RC.any(-1, keepdim=True))
 
-    def capacity(self, rows: int) -> int:
-        """Tokens for which a packed batch of so many rows has room: all of them, or the share that is needed."""
-        tokens, share = rows * len(self.channel), self.share if self.training else self.evaluation_share
-        return min(tokens, math.ceil(tokens * share / 128) * 128)
-
-    def _packed(self, x_RC: Tensor, m_RC: Tensor) -> Tensor:
-        """The same as `forward`, on present tokens alone."""
-        capacity = self.capacity(len(m_RC))
-        if self.lost is not None:
-            self.lost.add_(lost_tokens(m_RC, capacity))
-        packing = pack(m_RC, capacity)
-        value_N = x_RC.flatten().index_select(0, packing.token_N)
-        token_ND = self.value(value_N.unsqueeze(-1)) if self.embed is None else self.embed(value_N, self.value)
-        token_ND = token_ND + rows_of_table(self.channel.to(token_ND.dtype), packing.token_N % m_RC.shape[1])
-        for layer in self.layers:
-            token_ND = layer(token_ND, packing.sequences)
-        return self.mean(token_ND, packing)
-
 
 class Encoder(nn.Module):
     """Both passes: rows become vectors, commands and time are added, a temporal transformer reads the sequence."""
@@ -95,16 +70,12 @@ class Encoder(nn.Module):
         self.time = embedding(config.positions, blocks.width)
         self.layers = nn.ModuleList(Block(blocks) for _ in range(config.temporal_layers))
         self.norm = nn.LayerNorm(blocks.width)
-        self.packed = False
-        self.begin: Callable[[], None] | None = None
 
     def forward(self, x_BKC: Tensor, m_BKC: Tensor, a_BKA: Tensor, position_K: Tensor | None = None) -> Tensor:
         return self.sequence(self.rows(x_BKC, m_BKC), a_BKA, position_K)
 
     def rows(self, x_BKC: Tensor, m_BKC: Tensor, channels: Tensor | None = None) -> Tensor:
         """The first pass for all rows at once; depends on nothing but the row itself, so it can be kept."""
-        if self.begin is not None:
-            self.begin()
         row_RD: Tensor = self.row(x_BKC.flatten(0, 1), m_BKC.flatten(0, 1), channels)
         return row_RD.view(*x_BKC.shape[:2], -1)
 
@@ -112,12 +83,9 @@ class Encoder(nn.Module):
         """The second pass, of which the last row is the state; rows stand at positions 0..K-1 unless told otherwise."""
         time_KD = self.time[: row_BKD.shape[1]] if position_K is None else self.time[position_K]
         step_BKD = row_BKD + self.command(a_BKA) + time_KD
-        shape, together = step_BKD.shape, None
-        if self.packed:
-            step_BKD, together = step_BKD.flatten(0, 1), equal_sequences(shape[0], shape[1], step_BKD.device)
         for layer in self.layers:
-            step_BKD = layer(step_BKD, together)
-        normed_BKD: Tensor = self.norm(step_BKD).view(shape)
+            step_BKD = layer(step_BKD)
+        normed_BKD: Tensor = self.norm(step_BKD)
         return normed_BKD
 
     def state(self, row_BKD: Tensor, a_BKA: Tensor) -> Tensor:
@@ -128,3 +96,46 @@ class Encoder(nn.Module):
             step_BKD = layer(step_BKD)
         z_BD: Tensor = self.norm(last.last(step_BKD))
         return z_BD
+
+
+class TargetConfig(CheckedForm):
+    """Whether the teacher keeps dropout while training, and where its rows stand in time.
+
+    positions 'horizon': the row at t+h stands at position h, its true distance; 'slot': rows stand at 0, 1, 2, ...
+    """
+
+    dropout: bool = False
+    positions: Literal["horizon", "slot"] = "horizon"
+
+
+class TargetEncoder(nn.Module):
+    """Encodes the target rows jointly, with zero commands, under stop-gradient."""
+
+    position_H: Tensor
+
+    def __init__(self, config: TargetConfig, student: Encoder, horizons: tuple[int, ...]) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = copy.deepcopy(student).requires_grad_(False)
+        places = horizons if config.positions == "horizon" else range(len(horizons))
+        self.register_buffer("position_H", torch.tensor(tuple(places)), persistent=False)
+        self.train(False)
+
+    def train(self, mode: bool = True) -> Self:
+        """A teacher without dropout cannot be put in train mode."""
+        return super().train(mode and self.config.dropout)
+
+    @torch.no_grad()
+    def forward(self, x_BHC: Tensor, m_BHC: Tensor, commands: int) -> Tensor:
+        zero_BHA = x_BHC.new_zeros(*x_BHC.shape[:2], commands)
+        latent_BHD: Tensor = self.encoder(x_BHC, m_BHC, zero_BHA, self.position_H)
+        return latent_BHD
+
+    @torch.no_grad()
+    def update(self, student: Encoder, momentum: float | Tensor) -> None:
+        """Eq. (4), in place: teacher <- momentum * teacher + (1 - momentum) * student."""
+        slow: list[Tensor] = list(self.encoder.parameters())
+        fast: list[Tensor] = list(student.parameters())
+        rate = torch.as_tensor(momentum, dtype=slow[0].dtype, device=slow[0].device)
+        torch._foreach_mul_(slow, rate)
+        torch._foreach_add_(slow, list(torch._foreach_mul(fast, 1.0 - rate)))

@@ -5,20 +5,21 @@ B windows, K context rows, H horizons, T longest horizon, C sensors, A commands,
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crossfeed.distribution import Distribution
-from crossfeed.model.interface import Plan, Prediction
+from crossfeed.model.interface import Latents, Losses, Plan, Prediction, ProcessGroup, Stage, Views
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.jepa.encoder import Encoder
-from crossfeed.model.jepa.head import Anchor, Head
-from crossfeed.model.jepa.predictor import Predictor, Recovery
-from crossfeed.model.jepa.target_encoder import TargetEncoder
+from crossfeed.model.jepa.encoder import Encoder, TargetEncoder
+from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, loss_terms
+from crossfeed.model.jepa.predictor import Anchor, Head, Predictor, Recovery
 from crossfeed.model.parts.instance_norm import InstanceNorm, Statistics
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
+from crossfeed.windows.corrupt import MaskConfig, corrupt, schema_view
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
 
@@ -69,6 +70,8 @@ class JepaModel(WorldModel):
         "predictor": ("predictor.", "head."),
         "channels": ("context_encoder.row.channel",),
     }
+    compares_latents = keeps_rows = worth_compiling = True
+    fresh_heads = ("head", "recovery")
 
     def __init__(self, config: JepaConfig, schema: Schema, normaliser: Normaliser) -> None:
         super().__init__(config, schema, normaliser)
@@ -124,9 +127,7 @@ class JepaModel(WorldModel):
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
         self.check(batch)
-        context = self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-        assert isinstance(context, JepaContext)
-        return context.z_BD
+        return cast(JepaContext, self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)).z_BD
 
     def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:  # noqa: ARG002
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
@@ -134,14 +135,65 @@ class JepaModel(WorldModel):
             present_C = present_C | (torch.arange(len(present_C), device=present_C.device) == 0)
         return None if bool(present_C.all()) else present_C.nonzero().squeeze(1)
 
+    def trained(self, stage: Stage) -> dict[str, nn.Parameter]:
+        """All but the teacher, which follows by moving average; the head has no target while pretraining."""
+        left = ("target_encoder", "head") if stage == "pretrain" else ("target_encoder",)
+        return {name: weight for name, weight in self.named_parameters() if name.partition(".")[0] not in left}
+
+    def views(
+        self,
+        measured: WindowBatch,  # noqa: ARG002
+        changed: WindowBatch,
+        gain_B1C: Tensor,  # noqa: ARG002
+        masks: MaskConfig,
+        objectives: ObjectiveConfig,
+        generator: torch.Generator,
+    ) -> tuple[WindowBatch, Views]:
+        """Lines 2 and 10 of Algorithm 1: corrupt the context, then keep a random part of the channels still present."""
+        m_BKC = corrupt(changed.x_BKC, changed.m_BKC, masks, generator)
+        return changed, Views(m_BKC, schema_view(m_BKC, objectives.schema_keep, generator))
+
+    def losses(
+        self,
+        batch: WindowBatch,
+        views: Views,
+        stage: Stage,
+        objectives: ObjectiveConfig,
+        group: ProcessGroup | None = None,
+    ) -> Losses:
+        """All active terms of a stage for one batch (lines 3-13 of Algorithm 1).
+
+        Each process of a group runs its share through the network; the losses are those of the whole batch.
+        """
+        own, shown = (batch, views) if group is None else (group.part(batch), group.part(views))
+        masks = [shown.m_BKC]
+        if "schema" in objectives.active(stage):
+            assert shown.reduced_m_BKC is not None, "the schema term needs a reduced view"
+            masks.append(shown.reduced_m_BKC)
+        full, *reduced = self.forward_views(own, *masks)
+        seen = Seen(full, reduced[0] if reduced else None, self.encode_target(own, shown.m_BKC))
+        if group is not None:
+            seen = seen.map(group.gather)
+        terms = loss_terms(self, batch, seen, stage, objectives)
+        return Losses(terms, seen.full.latent_BHD.detach(), seen.target_BHD)
+
     def forward_views(self, batch: WindowBatch, *masks: Tensor) -> tuple[Prediction, ...]:
         """Several views of the same windows in one pass, one prediction for each."""
+        if len(masks) == 1:
+            return (self(batch, masks[0]),)
         self.check(batch)
         copies = len(masks)
         x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
-        context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
-        assert isinstance(context, JepaContext)
+        context = cast(JepaContext, self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True))
         return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
+
+    def latents(self, batch: WindowBatch, prediction: Prediction) -> Latents:
+        """Every latent of a batch that was forecast from all that it shows."""
+        context = cast(JepaContext, prediction.context)
+        assert context.pooled_BD is not None, "encode with `pooled`"
+        target_BHD = self.encode_target(batch)
+        future_x_BHC = self.instance_norm.normalise(batch.future_x_BHC, context.level)
+        return Latents(context.z_BD, context.pooled_BD, prediction.latent_BHD, target_BHD, future_x_BHC)
 
     @torch.no_grad()
     def encode_target(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Tensor:

@@ -5,8 +5,7 @@ B windows, K context rows, H horizons, G groups, C sensors, A commands, D latent
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
 
 import torch
 from pydantic import ConfigDict, Field, model_validator
@@ -15,17 +14,22 @@ from torch import Tensor
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.model.interface import Prediction
-from crossfeed.model.jepa.model import JepaContext
-from crossfeed.model.jepa.regularisers import SIGRegConfig, VICRegConfig, sigreg, vicreg
-from crossfeed.windows.corrupt import MaskConfig, corrupt, schema_view
+from crossfeed.distribution import Gaussian
+from crossfeed.model.interface import Prediction, Stage
 from crossfeed.windows.windows import WindowBatch, present_mean
 
 if TYPE_CHECKING:
-    from crossfeed.model.jepa.model import JepaModel
+    from crossfeed.model.jepa.model import JepaContext, JepaModel
 
-Stage = Literal["pretrain", "finetune"]
 Over = Literal["per_horizon", "pooled"]
+
+
+class VICRegConfig(CheckedForm):
+    """Weights of the two penalties and the constant inside the root."""
+
+    variance: float = Field(default=25.0, ge=0.0)
+    covariance: float = Field(default=1.0, ge=0.0)
+    epsilon: float = Field(default=1e-4, gt=0.0)
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))  # `schema` is a method of pydantic's models
@@ -34,52 +38,46 @@ class Weights:
 
     latent: float = Field(default=1.0, ge=0.0)
     vicreg: float = Field(default=0.05, ge=0.0)
-    sigreg: float = Field(default=0.0, ge=0.0)
     schema: float = Field(default=0.10, ge=0.0)
     recovery: float = Field(default=0.05, ge=0.0)
     physical: float = Field(default=1.0, ge=0.0)
 
 
 class ObjectiveConfig(CheckedForm):
-    """Which terms are trained, how they are computed and what they weigh."""
+    """Which terms are trained, how they are computed and what they weigh.
+
+    layer_norm_in: where `latent_layer_norm` acts: in the latent term alone, or (all) on what VICReg and the schema term
+    compare as well. pooling: what pooled VICReg looks at: the mean over horizons, or the latents of all horizons as
+    samples of one group.
+    """
 
     trains: Literal["latents"] = "latents"
     weights: Weights = Weights()
     latent_loss: Literal["smooth_l1", "mse", "cosine"] = "smooth_l1"
     latent_layer_norm: bool = False
+    layer_norm_in: Literal["latent", "all"] = "latent"
     latent_target: Over = "per_horizon"
     regularise: Over = "per_horizon"
+    pooling: Literal["mean", "samples"] = "mean"
     placement: Literal["context", "target", "predictor", "context_target"] = "context_target"
     vicreg: VICRegConfig = VICRegConfig()
-    sigreg: SIGRegConfig = SIGRegConfig()
     schema_keep: float = Field(default=0.65, gt=0.0, le=1.0)
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.weights.vicreg > 0.0 and self.weights.sigreg > 0.0:
-            raise ValueError("vicreg and sigreg are alternatives: set one of their weights to 0")
         if not any(vars(self.weights).values()):
             raise ValueError("all weights are 0, so nothing would be trained: give at least one term a weight")
         return self
+
+    @property
+    def norms_all(self) -> bool:
+        """Whether every term compares normed latents."""
+        return self.latent_layer_norm and self.layer_norm_in == "all"
 
     def active(self, stage: Stage) -> dict[str, float]:
         """The terms a stage trains, with their weights; the physical head has no part in pretraining."""
         named = vars(self.weights)
         return {name: w for name, w in named.items() if w > 0.0 and (name != "physical" or stage == "finetune")}
-
-
-@dataclass(frozen=True, slots=True)
-class Views:
-    """Presence masks of the corrupted context (line 2 of Algorithm 1) and of the reduced schema (line 10)."""
-
-    m_BKC: Tensor
-    reduced_m_BKC: Tensor | None
-
-
-def draw_views(batch: WindowBatch, masks: MaskConfig, schema_keep: float, generator: torch.Generator) -> Views:
-    """Corrupt the context, then keep a random part of the channels that are still present."""
-    m_BKC = corrupt(batch.x_BKC, batch.m_BKC, masks, generator)
-    return Views(m_BKC, schema_view(m_BKC, schema_keep, generator))
 
 
 class Seen(NamedTuple):
@@ -89,46 +87,16 @@ class Seen(NamedTuple):
     reduced: Prediction | None
     target_BHD: Tensor
 
-
-def see(model: "JepaModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig) -> Seen:
-    """The network's part of the losses; both views go through it as one batch of twice the size."""
-    full, reduced = predict_views(model, batch, views, stage, config)
-    return Seen(full, reduced, model.encode_target(batch, views.m_BKC))
-
-
-def losses(
-    model: "JepaModel",
-    batch: WindowBatch,
-    views: Views,
-    stage: Stage,
-    config: ObjectiveConfig,
-    generator: torch.Generator | None = None,
-    see: Callable[..., Seen] = see,
-) -> dict[str, Tensor]:
-    """All active terms of a stage for one batch (lines 3-13 of Algorithm 1); devices may `see` in other ways."""
-    return loss_terms(model, batch, see(model, batch, views, stage, config), stage, config, generator)
-
-
-def predict_views(
-    model: "JepaModel", batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig
-) -> tuple[Prediction, Prediction | None]:
-    """One view, or both in one pass."""
-    if "schema" not in config.active(stage):
-        return model(batch, views.m_BKC), None
-    assert views.reduced_m_BKC is not None, "the schema term needs a reduced view"
-    full, reduced = model.forward_views(batch, views.m_BKC, views.reduced_m_BKC)
-    return full, reduced
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Seen":
+        """The same with each of its tensors changed; windows lie along the first axis."""
+        reduced = None if self.reduced is None else self.reduced.map(function)
+        return Seen(self.full.map(function), reduced, function(self.target_BHD))
 
 
 def loss_terms(
-    model: "JepaModel",
-    batch: WindowBatch,
-    seen: Seen,
-    stage: Stage,
-    config: ObjectiveConfig,
-    generator: torch.Generator | None = None,
+    model: "JepaModel", batch: WindowBatch, seen: Seen, stage: Stage, config: ObjectiveConfig
 ) -> dict[str, Tensor]:
-    """The terms from what the network said about both views and what the teacher says about the target rows."""
+    """The terms of a stage from what the network said about both views and what the teacher says about the targets."""
     active, (full, reduced, target_BHD) = config.active(stage), seen
     with torch.autocast(batch.x_BKC.device.type, enabled=False):
         terms = {}
@@ -136,31 +104,23 @@ def loss_terms(
         assert latent_BHD.shape == target_BHD.shape, (latent_BHD.shape, target_BHD.shape)
         if "latent" in active:
             terms["latent"] = latent_loss(latent_BHD, target_BHD, batch.future_m_BHC.any(-1), config)
-        context = full.context
-        assert isinstance(context, JepaContext)
-        assert context.pooled_BD is not None, "objectives need the pooled context"
-        groups = _regularised(context.pooled_BD.float(), latent_BHD, target_BHD, config)
+        context = cast("JepaContext", full.context)
         if "vicreg" in active:
+            assert context.pooled_BD is not None, "VICReg needs the pooled context"
+            groups = _regularised(context.pooled_BD.float(), latent_BHD, target_BHD, config)
             terms["vicreg"] = torch.stack([vicreg(group, config.vicreg) for group in groups]).mean()
-        if "sigreg" in active:
-            terms["sigreg"] = torch.stack([sigreg(group, config.sigreg, generator) for group in groups]).mean()
         if reduced is not None:
-            terms["schema"] = schema_loss(full, reduced, batch.future_m_BHC, stage)
+            terms["schema"] = schema_loss(full, reduced, batch.future_m_BHC, stage, config)
         if "recovery" in active:
             command_BHA = model.recovery(context.z_BD.float(), target_BHD)
             assert command_BHA.shape == batch.mean_a_BHA.shape, (command_BHA.shape, batch.mean_a_BHA.shape)
             terms["recovery"] = functional.mse_loss(command_BHA, batch.mean_a_BHA)
         if "physical" in active:
-            terms["physical"] = model.head.loss(full.distribution, batch.future_x_BHC, batch.future_m_BHC)
+            forecast = cast(Gaussian, full.distribution)
+            terms["physical"] = model.head.loss(forecast, batch.future_x_BHC, batch.future_m_BHC)
     assert terms.keys() == active.keys(), (terms.keys(), active.keys())
     assert all(term.shape == () for term in terms.values()), {name: term.shape for name, term in terms.items()}
     return terms
-
-
-def total(terms: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
-    """What is minimised: the weighted sum of the terms (Eq. 5, with the likelihood in the second stage)."""
-    assert terms.keys() == weights.keys(), (terms.keys(), weights.keys())
-    return torch.stack([weight * terms[name] for name, weight in weights.items()]).sum()
 
 
 def latent_loss(latent_BHD: Tensor, target_BHD: Tensor, measured_BH: Tensor, config: ObjectiveConfig) -> Tensor:
@@ -172,8 +132,7 @@ def latent_loss(latent_BHD: Tensor, target_BHD: Tensor, measured_BH: Tensor, con
         target_BHD = (share_BH.unsqueeze(-1) * target_BHD).sum(1, keepdim=True)
         measured_BH = measured_BH.any(1, keepdim=True)
     if config.latent_layer_norm:
-        width = latent_BHD.shape[-1:]
-        latent_BHD, target_BHD = functional.layer_norm(latent_BHD, width), functional.layer_norm(target_BHD, width)
+        latent_BHD, target_BHD = _normed(latent_BHD), _normed(target_BHD)
     if config.latent_loss == "cosine":
         distance_BH = 1.0 - functional.cosine_similarity(latent_BHD, target_BHD, dim=-1)
     elif config.latent_loss == "mse":
@@ -183,28 +142,54 @@ def latent_loss(latent_BHD: Tensor, target_BHD: Tensor, measured_BH: Tensor, con
     return present_mean(distance_BH, measured_BH)
 
 
-def schema_loss(full: Prediction, reduced: Prediction, m_BHC: Tensor, stage: Stage) -> Tensor:
+def schema_loss(full: Prediction, reduced: Prediction, m_BHC: Tensor, stage: Stage, config: ObjectiveConfig) -> Tensor:
     """Eq. (8), one-sided: the reduced view is pulled towards the detached fuller one.
 
     In latent space while pretraining; on the physical mean of present target entries while fine-tuning.
     """
     if stage == "pretrain":
-        return functional.smooth_l1_loss(reduced.latent_BHD.float(), full.latent_BHD.detach().float())
+        latents = (reduced.latent_BHD.float(), full.latent_BHD.detach().float())
+        return functional.smooth_l1_loss(*((_normed(z_BHD) for z_BHD in latents) if config.norms_all else latents))
     mean_BHC, target_BHC = reduced.distribution.mean, full.distribution.mean.detach()
     entry_BHC = functional.smooth_l1_loss(mean_BHC, target_BHC, reduction="none")
     return present_mean(entry_BHC, m_BHC)
 
 
 def _regularised(pooled_BD: Tensor, latent_BHD: Tensor, target_BHD: Tensor, config: ObjectiveConfig) -> list[Tensor]:
-    """The latents a regulariser looks at, as groups (G, B, D): Eq. (7) for the placement `context_target`."""
+    """The latents VICReg looks at, as groups (G, N, D): Eq. (7) for the placement `context_target`."""
 
     def over_horizons(z_BHD: Tensor) -> Tensor:
-        return z_BHD.transpose(0, 1) if config.regularise == "per_horizon" else z_BHD.mean(1).unsqueeze(0)
+        if config.regularise == "per_horizon":
+            return z_BHD.transpose(0, 1)
+        return (z_BHD.flatten(0, 1) if config.pooling == "samples" else z_BHD.mean(1)).unsqueeze(0)
 
-    context_1BD, target_GBD = pooled_BD.unsqueeze(0), over_horizons(target_BHD.detach())
+    if config.norms_all:
+        pooled_BD, latent_BHD, target_BHD = _normed(pooled_BD), _normed(latent_BHD), _normed(target_BHD)
+    context_1BD, target_GND = pooled_BD.unsqueeze(0), over_horizons(target_BHD.detach())
     return {
         "context": [context_1BD],
-        "target": [target_GBD],
+        "target": [target_GND],
         "predictor": [over_horizons(latent_BHD)],
-        "context_target": [context_1BD, target_GBD],
+        "context_target": [context_1BD, target_GND],
     }[config.placement]
+
+
+def _normed(z_D: Tensor) -> Tensor:
+    """Each latent with mean 0 and variance 1 over its coordinates."""
+    return functional.layer_norm(z_D, z_D.shape[-1:])
+
+
+def vicreg(latent_GND: Tensor, config: VICRegConfig) -> Tensor:
+    """alpha/d * sum of hinges below unit deviation + beta/d * sum of squared off-diagonal covariances.
+
+    Computed within each group and averaged over groups; VICReg's invariance term is not used.
+    """
+    number, width = latent_GND.shape[-2:]
+    centred_GND = latent_GND - latent_GND.mean(-2, keepdim=True)
+    variance_GD = centred_GND.square().mean(-2)
+    hinge_GD = torch.relu(1.0 - (variance_GD + config.epsilon).sqrt())
+    covariance_GDD = centred_GND.transpose(-2, -1) @ centred_GND / (number - 1)
+    diagonal_GD = covariance_GDD.diagonal(dim1=-2, dim2=-1)
+    off_diagonal_G = covariance_GDD.square().sum((-2, -1)) - diagonal_GD.square().sum(-1)
+    penalty_G = config.variance * hinge_GD.mean(-1) + config.covariance * off_diagonal_G / width
+    return penalty_G.mean()

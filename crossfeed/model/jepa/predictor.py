@@ -1,36 +1,94 @@
-"""Command-conditioned latent prediction (Section 4.2): one state and the planned commands in, all horizons out.
+"""From a state to a forecast (Sections 4.2 and 4.3): latents of all horizons under a plan, their means and variances.
 
-`Recovery` (Eq. 9) asks the way back: which command lies between a state and a later latent.
-
-B windows, H horizons, T future steps (T = longest horizon), A commands, D latent width.
+`Recovery` (Eq. 9) asks the way back: which command lies between a state and a later latent. The head runs in float32,
+in the global z-space. B windows, H horizons, T future steps (T = longest horizon), A commands, C sensors, D latent
+width.
 """
 
-from collections.abc import Callable
-from typing import Literal
+import math
+from typing import Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
+from crossfeed.distribution import Gaussian
+from crossfeed.errors import ConfigError
+from crossfeed.model.delayed_plans import check_between
 from crossfeed.model.interface import Plan
-from crossfeed.model.parts.attention import CrossAttention
 from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
-from crossfeed.model.parts.horizon_embedding import HorizonEmbedding, HorizonEmbeddingKind
-from crossfeed.windows.windows import mean_commands
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import mean_commands, present_mean
+
+HorizonEmbeddingKind = Literal["value", "slot"]
+SLOTS = 128  # rows of the paper's slot table; its locked model uses the first five
+
+
+class HorizonEmbedding(nn.Module):
+    """One vector per horizon. By value, the vectors of the trained horizons are joined linearly in log h."""
+
+    def __init__(self, kind: HorizonEmbeddingKind, horizons: tuple[int, ...], width: int) -> None:
+        super().__init__()
+        self.kind, self.horizons = kind, horizons
+        self.table = embedding(len(horizons) if kind == "value" else SLOTS, width)
+
+    def forward(self, horizons: tuple[int, ...]) -> Tensor:
+        if horizons == self.horizons:
+            return self.table[: len(horizons)]
+        self.check(horizons)
+        weights = [interpolation(horizon, self.horizons) for horizon in horizons]
+        return (
+            torch.tensor(weights, dtype=self.table.dtype, device=self.table.device) @ self.table[: len(self.horizons)]
+        )
+
+    def check(self, horizons: tuple[int, ...]) -> None:
+        """Refuse horizons the model cannot be asked for."""
+        strange = [horizon for horizon in horizons if horizon not in self.horizons]
+        if self.kind == "slot" and strange:
+            raise ConfigError(
+                f"This model knows its horizons by slot index and was asked for {', '.join(map(str, strange))}.",
+                expected=f"some of its own horizons {', '.join(map(str, self.horizons))}",
+                remedy="Ask for those, or train with predictor.horizon_embedding = 'value'.",
+            )
+        check_between(horizons, self.horizons)
+
+
+def interpolation(horizon: int, knots: tuple[int, ...]) -> list[float]:
+    """Interpolation weights of the trained horizons for one horizon between them."""
+    weights = [0.0] * len(knots)
+    upper = next(index for index, knot in enumerate(knots) if knot >= horizon)
+    if knots[upper] == horizon:
+        weights[upper] = 1.0
+        return weights
+    low, high = knots[upper - 1], knots[upper]
+    share = math.log(horizon / low) / math.log(high / low)
+    weights[upper - 1], weights[upper] = 1.0 - share, share
+    return weights
 
 
 class PredictorConfig(CheckedForm):
     """Depth, how commands enter a slot, what of them enters, and how a slot knows its horizon.
 
-    conditioning 'mean': the mean command over (t, t+h]; 'sequence': every planned command up to t+h.
     injection 'token': added to the slot; 'film': scales and shifts the state; 'cross_attention': read by the slots.
+    conditioning 'mean': the mean command over (t, t+h]; 'sequence': every planned command up to t+h, which only
+    cross-attention can read.
     """
 
     layers: int = Field(default=4, ge=1)
     injection: Literal["token", "film", "cross_attention"] = "cross_attention"
     conditioning: Literal["mean", "sequence"] = "sequence"
     horizon_embedding: HorizonEmbeddingKind = "value"
+
+    @model_validator(mode="after")
+    def _sequence_can_be_read(self) -> Self:
+        if self.conditioning == "sequence" and self.injection != "cross_attention":
+            raise ValueError(
+                f"injection '{self.injection}' takes one command a horizon, not a sequence: "
+                "set conditioning to 'mean', or injection to 'cross_attention'"
+            )
+        return self
 
 
 class CommandTokens(nn.Module):
@@ -46,21 +104,6 @@ class CommandTokens(nn.Module):
         return token_BTD
 
 
-class CommandSummary(nn.Module):
-    """A reading of the command sequence for each slot: the summary of slot h knows a_{t+1..t+h} only."""
-
-    def __init__(self, commands: int, places: int, blocks: BlockConfig) -> None:
-        super().__init__()
-        self.tokens = CommandTokens(commands, places, blocks.width)
-        self.attention = CrossAttention(blocks.width, blocks.heads, blocks.dropout)
-        self.norm = nn.LayerNorm(blocks.width)
-
-    def forward(self, a_BTA: Tensor, horizon_HD: Tensor, allowed_HT: Tensor) -> Tensor:
-        question_BHD = horizon_HD.expand(a_BTA.shape[0], -1, -1)
-        summary_BHD: Tensor = self.norm(self.attention(question_BHD, self.tokens(a_BTA), allowed_HT))
-        return summary_BHD
-
-
 class Predictor(nn.Module):
     """Slots, one per horizon, filled in a single pass; slot h knows the commands up to t+h and no later one."""
 
@@ -70,7 +113,6 @@ class Predictor(nn.Module):
     def __init__(self, config: PredictorConfig, blocks: BlockConfig, commands: int, horizons: tuple[int, ...]) -> None:
         super().__init__()
         self.config, self.horizons = config, horizons
-        self.begin: Callable[[], None] | None = None
         width, longest = blocks.width, horizons[-1]
         self.state = nn.Linear(width, width)
         self.horizon = HorizonEmbedding(config.horizon_embedding, horizons, width)
@@ -78,10 +120,7 @@ class Predictor(nn.Module):
         if config.injection == "cross_attention":
             self.tokens = CommandTokens(commands, longest, width) if by_step else nn.Linear(commands, width)
         else:
-            if by_step:
-                self.summary = CommandSummary(commands, longest, blocks)
-            entering, leaving = width if by_step else commands, width if config.injection == "token" else 2 * width
-            self.command = nn.Linear(entering, leaving)
+            self.command = nn.Linear(commands, width if config.injection == "token" else 2 * width)
         self.layers = nn.ModuleList(
             Block(blocks, cross=config.injection == "cross_attention") for _ in range(config.layers)
         )
@@ -115,19 +154,15 @@ class Predictor(nn.Module):
         step_allowed_HT: Tensor,
     ) -> Tensor:
         """Run the slots through the layers; commands enter as the configuration says."""
-        if self.begin is not None:
-            self.begin()
-        sequence_BTA = future_a_BTA[:, : slots[-1]]
         state_B1D, horizon_HD = self.state(z_BD).unsqueeze(1), self.horizon(slots)
-        by_step = self.config.conditioning == "sequence"
         memory, memory_allowed = None, None
         if self.config.injection == "cross_attention":
             x_BHD = state_B1D + horizon_HD
-            memory = self.tokens(sequence_BTA) if by_step else self.tokens(mean_a_BHA) + horizon_HD
+            by_step = self.config.conditioning == "sequence"
+            memory = self.tokens(future_a_BTA[:, : slots[-1]]) if by_step else self.tokens(mean_a_BHA) + horizon_HD
             memory_allowed = step_allowed_HT if by_step else slot_allowed_HH
         else:
-            entering_BHE = self.summary(sequence_BTA, horizon_HD, step_allowed_HT) if by_step else mean_a_BHA
-            x_BHD = self._inject(state_B1D, self.command(entering_BHE)) + horizon_HD
+            x_BHD = self._inject(state_B1D, self.command(mean_a_BHA)) + horizon_HD
         for layer in self.layers:
             x_BHD = layer(x_BHD, slot_allowed_HH, memory, memory_allowed)
         latent_BHD: Tensor = self.norm(x_BHD)
@@ -162,3 +197,97 @@ class Recovery(nn.Module):
         pair_BHD = torch.cat([z_BD.unsqueeze(1).expand_as(target_BHD), target_BHD], -1)
         command_BHA: Tensor = self.layers(pair_BHD)
         return command_BHA
+
+
+class HeadConfig(CheckedForm):
+    """Which likelihood is fitted and how the variance is kept in bounds.
+
+    variance 'hard_clamp': log-variance cut at +-limit (paper; no gradient beyond). 'smooth': bent towards +-limit and
+    added to a noise floor learned per channel, at least `noise_floor` standard deviations of the source data.
+    """
+
+    likelihood: Literal["nll", "beta_nll"] = "beta_nll"
+    beta: float = Field(default=0.5, ge=0.0, le=1.0)
+    variance: Literal["smooth", "hard_clamp"] = "smooth"
+    limit: float = Field(default=10.0, gt=0.0)
+    noise_floor: float = Field(default=0.01, gt=0.0)
+
+
+class _FromZero(nn.Linear):
+    """Begins at zero and draws no random number, so that a model starts like one without an anchor."""
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+
+class Anchor(nn.Module):
+    """Moves a forecast along the line from the window's level to zero: by -1 times their distance (gone) up to +1.
+
+    A network that reads centred rows cannot know how far away the physical zero is, so it cannot say that a current
+    will vanish. It can say by which factor the level will change, and planned commands tell most of that: half the
+    speed, no spindle. The factor means the same on machines whose levels differ.
+
+    Only for sensors whose zero lies within `reach` standard deviations of the source's mean. For a temperature or a
+    voltage that is never off, zero is no state of the machine.
+    """
+
+    zero_C: Tensor
+    reached_C: Tensor
+
+    def __init__(self, width: int, normaliser: Normaliser, reach: float) -> None:
+        super().__init__()
+        self.change = _FromZero(width, len(normaliser.sensor_names))
+        zero_C, reached_C = normaliser.zero_within(reach)
+        self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
+        self.register_buffer("zero_C", torch.from_numpy(zero_C), persistent=False)
+
+    def forward(self, latent_BHD: Tensor, level_BC: Tensor) -> Tensor:
+        """What to add to the mean, in global z-space."""
+        with torch.autocast(latent_BHD.device.type, enabled=False):
+            share_BHC = torch.tanh(self.change(latent_BHD.float()))
+        distance_BC = torch.where(self.reached_C, level_BC - self.zero_C, 0.0)
+        return share_BHC * distance_BC.unsqueeze(1)
+
+
+class Head(nn.Module):
+    """Linear maps from a latent to mean and raw log-variance, the anchor, the variance bound and the likelihood."""
+
+    def __init__(self, config: HeadConfig, width: int, sensors: int, anchor: Anchor | None = None) -> None:
+        super().__init__()
+        self.config, self.anchor = config, anchor
+        self.mean = nn.Linear(width, sensors)
+        self.log_variance = nn.Linear(width, sensors)
+        self.noise = nn.Parameter(torch.zeros(sensors)) if config.variance == "smooth" else None
+
+    def forward(self, latent_BHD: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and raw log-variance in the space the latent lives in."""
+        with torch.autocast(latent_BHD.device.type, enabled=False):
+            latent_BHD = latent_BHD.float()
+            return self.mean(latent_BHD), self.log_variance(latent_BHD)
+
+    def bound(self, log_variance_BHC: Tensor) -> Tensor:
+        """Keep a log-variance in global space within reason."""
+        limit = self.config.limit
+        if self.noise is None:
+            return log_variance_BHC.clamp(-limit, limit)
+        # An algebraic bend: unlike a clamp or a tanh, its slope never vanishes.
+        bent_BHC = log_variance_BHC * torch.rsqrt(1.0 + (log_variance_BHC / limit).square())
+        return torch.logaddexp(bent_BHC, self.log_noise)
+
+    @property
+    def log_noise(self) -> Tensor:
+        """Log-variance of the learned noise floor, never below the configured one."""
+        assert self.noise is not None
+        return 2.0 * math.log(self.config.noise_floor) + functional.softplus(self.noise)
+
+    def distribution(self, mean_BHC: Tensor, log_variance_BHC: Tensor) -> Gaussian:
+        """The forecast with this mean and (bounded) log-variance."""
+        return Gaussian(mean_BHC, torch.exp(0.5 * log_variance_BHC))
+
+    def loss(self, forecast: Gaussian, x_BHC: Tensor, m_BHC: Tensor) -> Tensor:
+        """The configured likelihood averaged over present target entries; absent ones are never read."""
+        x_BHC = torch.where(m_BHC, x_BHC, forecast.mean.detach())
+        if self.config.likelihood == "beta_nll":
+            return present_mean(forecast.beta_nll(x_BHC, self.config.beta), m_BHC)
+        return present_mean(forecast.nll(x_BHC), m_BHC)

@@ -12,17 +12,17 @@ from torch import Tensor
 
 from crossfeed.distribution import Distribution, Mixture
 from crossfeed.model.delayed_plans import delayed_steps, plans_by_delay, slot_and_delay
-from crossfeed.model.interface import Plan, Prediction
+from crossfeed.model.interface import Losses, Plan, Prediction, ProcessGroup, Stage, Views
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
-from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
+from crossfeed.model.sensors.config import ForecastObjectiveConfig, SensorConfig
+from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork, SensorRows, SensorWindow
 from crossfeed.model.sensors.paths import decode_paths
-from crossfeed.model.sensors.window import SensorRows, SensorWindow
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Schema
+from crossfeed.schema import QUANTITIES, Schema
+from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.windows import WindowBatch
+from crossfeed.windows.windows import WindowBatch, present_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +51,19 @@ class SensorModel(WorldModel):
         ),
         "channels": ("network.sensors.",),
     }
-    widening_H: Tensor
-    usual_doubt: Tensor
+    variance_inflation_H: Tensor
     step_H: Tensor
 
     def __init__(self, config: SensorConfig, schema: Schema, normaliser: Normaliser) -> None:
+        if config.quantities is None:
+            config = config.model_copy(update={"quantities": tuple(QUANTITIES)})
         super().__init__(config, schema, normaliser)
         self._centring = InstanceNorm(InstanceNormConfig(kind="centred"))
         self.command_features = CommandFeatures(schema, normaliser, config.context, config.horizons[-1])
         self.network = SensorNetwork(config, schema, normaliser, self.command_features)
-        # Fitted once, after training, on source validation: how much wider forecasts have to be at each horizon.
-        self.register_buffer("widening_H", torch.ones(len(config.horizons)))
-        # Likewise: by how much members disagree about all but one in a hundred validation windows.
-        self.register_buffer("usual_doubt", torch.zeros(()))
+        # Both are fitted once, after training, on source validation.
+        self.register_buffer("variance_inflation_H", torch.ones(len(config.horizons)))
+        self.register_buffer("disagreement_threshold", torch.zeros(()))
         self.register_buffer("step_H", torch.tensor(config.horizons) - 1, persistent=False)
 
     def level(self, x_BKC: Tensor, m_BKC: Tensor) -> Statistics:
@@ -114,7 +114,7 @@ class SensorModel(WorldModel):
         """The same for horizons that were trained."""
         slot_H = self._slots(plan.horizons)
         asked = AskedHorizons(slot_H, self.step_H if slot_H is None else self.step_H[slot_H])
-        # Steps behind the last horizon asked for are nobody's business.
+        # No query reads steps behind the last horizon that is asked for.
         features = self.command_features(context.a_BKA, plan.future_a_BTA[:, : max(plan.horizons)])
         return self.network.decode(context.token_EBND, context.window, features, asked)
 
@@ -130,7 +130,7 @@ class SensorModel(WorldModel):
             for name, tensor in self.state_dict().items()
         }
         alone = SensorModel(self.config.model_copy(update={"members": 1}), self.schema, self.normaliser)
-        alone.to(device=self.step_H.device, dtype=self.widening_H.dtype).load_state_dict(own)
+        alone.to(device=self.step_H.device, dtype=self.variance_inflation_H.dtype).load_state_dict(own)
         return alone.eval()
 
     def decode_paths(self, rows: SensorRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
@@ -142,11 +142,54 @@ class SensorModel(WorldModel):
         mixture = decode_paths(self.network, window, past_1KA, features, AskedHorizons(slot_R, self.step_H[slot_R]))
         return self._widened(mixture.pooled(), slot_R)
 
+    def views(
+        self,
+        measured: WindowBatch,
+        changed: WindowBatch,
+        gain_B1C: Tensor,
+        masks: MaskConfig,
+        objectives: ForecastObjectiveConfig,  # noqa: ARG002
+        generator: torch.Generator,
+    ) -> tuple[WindowBatch, Views]:
+        """A part of what the changed windows show; errors count in units of the machine that was measured."""
+        m_BKC = corrupt(changed.x_BKC, measured.m_BKC, masks, generator)
+        # Nobody can know how another machine would show a sensor that is hidden: it is judged as it was measured.
+        shown_B1C = m_BKC.any(1, keepdim=True)
+        future_x_BHC = torch.where(shown_B1C, changed.future_x_BHC, measured.future_x_BHC)
+        gain_B1C = torch.where(shown_B1C, gain_B1C, 1.0)
+        return replace(changed, future_x_BHC=future_x_BHC), Views(m_BKC, None, gain_B1C)
+
+    def losses(
+        self,
+        batch: WindowBatch,
+        views: Views,
+        stage: Stage,
+        objectives: ForecastObjectiveConfig,
+        group: ProcessGroup | None = None,
+    ) -> Losses:
+        """CRPS and squared error, averaged over members and present targets, of what the members are shown."""
+        own, shown = (batch, views) if group is None else (group.part(batch), group.part(views))
+        self.check(own)
+        context = cast(SensorContext, self.encode(own.x_BKC, shown.m_BKC, own.a_BKA))
+        present_BHC, gain_B1C = own.future_m_BHC, 1.0 if shown.gain_B1C is None else shown.gain_B1C
+        x_BHC = torch.where(present_BHC, own.future_x_BHC, 0.0)
+        _, mixture = self.member_mixtures(context, Plan.of(own, self.horizons))
+        errors: dict[str, Callable[[], Tensor]] = {
+            "crps": lambda: mixture.crps(x_BHC) / gain_B1C,
+            "squared": lambda: ((mixture.mean - x_BHC) / gain_B1C).square(),
+        }
+        # Every member is judged for itself, and all of them over the same targets.
+        terms = {name: present_mean(errors[name]().mean(0), present_BHC) for name in objectives.active(stage)}
+        if group is not None:
+            # Means over present targets: a process that has more of them counts for more.
+            share = group.size * present_BHC.sum() / batch.future_m_BHC.sum().clamp(min=1)
+            terms = {name: share * term for name, term in terms.items()}
+        return Losses(terms)
+
     def representation(self, batch: WindowBatch) -> Tensor:
         """The mean of the first member's tokens, absent sensors left out."""
         self.check(batch)
-        context = self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)
-        assert isinstance(context, SensorContext)
+        context = cast(SensorContext, self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA))
         token_BND = context.token_EBND[0]
         share_BN = self.network.present(context.window).to(token_BND.dtype)
         return (token_BND * (share_BN / share_BN.sum(1, keepdim=True)).unsqueeze(-1)).sum(1)
@@ -182,5 +225,5 @@ class SensorModel(WorldModel):
 
     def _widened(self, mixture: Mixture, slot_H: Tensor | None) -> Mixture:
         """As much wider as source validation asked for at the trained horizon that answers."""
-        widening_H = self.widening_H if slot_H is None else self.widening_H[slot_H]
-        return replace(mixture, scale_M=mixture.scale_M * widening_H[:, None, None])
+        factor_H = self.variance_inflation_H if slot_H is None else self.variance_inflation_H[slot_H]
+        return replace(mixture, scale_M=mixture.scale_M * factor_H[:, None, None])

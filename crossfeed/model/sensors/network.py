@@ -1,24 +1,97 @@
 """Every member's network: tokens of sensors and past commands read each other, queries of sensor and horizon read all.
 
-E members, B windows, K context rows, T planned steps, C sensors, A commands, H horizons, F command features, D width,
-N = C + A tokens, Q = H * C queries.
+A sensor's token is its window seen from the window's own level: values, presence, spread, last value. E members or
+features of a sensor, B windows, R rows, K context rows, T planned steps, C sensors, A commands, H horizons, F command
+features, D width, N = C + A tokens, Q = H * C queries.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from crossfeed.distribution import Mixture
-from crossfeed.model.parts.dropout import Dropout
-from crossfeed.model.sensors.channel_embedding import ChannelEmbedding
+from crossfeed.model.parts.blocks import Dropout
+from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.head import MixtureHead
-from crossfeed.model.sensors.members import MemberAttention, MemberLinear, member_embedding, member_norm
-from crossfeed.model.sensors.window import SensorWindow
+from crossfeed.model.sensors.members import (
+    ChannelEmbedding,
+    MemberAttention,
+    MemberLinear,
+    member_embedding,
+    member_norm,
+)
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
+
+FAINTEST = 0.01  # spread, in standard deviations of the source, below which differences do not matter
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRows:
+    """Rows as they were measured, with the level from which they are seen."""
+
+    x_BRC: Tensor
+    m_BRC: Tensor
+    level: Statistics
+    channels: Tensor | None = None  # those worth reading, where the others are absent throughout
+
+    def window(self, start: int, stop: int) -> "SensorRows":
+        """The rows from `start` up to `stop`."""
+        return replace(self, x_BRC=self.x_BRC[:, start:stop], m_BRC=self.m_BRC[:, start:stop])
+
+    def followed_by(self, later: "SensorRows") -> "SensorRows":
+        """These rows and later ones that are seen from the same level."""
+        x_BRC, m_BRC = torch.cat([self.x_BRC, later.x_BRC], 1), torch.cat([self.m_BRC, later.m_BRC], 1)
+        return replace(self, x_BRC=x_BRC, m_BRC=m_BRC)
+
+    def __len__(self) -> int:
+        return self.x_BRC.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorWindow:
+    """What tokens and forecasts are made of; values of absent sensors are 0 and are not to be read."""
+
+    features_BCE: Tensor
+    present_BC: Tensor
+    centre_BC: Tensor
+    last_BC: Tensor
+    channels: Tensor | None = None  # which sensors these are, where not all are looked at
+
+    @classmethod
+    def of(cls, rows: SensorRows) -> "SensorWindow":
+        """The window that these K rows make."""
+        centre_BC, m_BKC = rows.level.centre_BC, rows.m_BRC
+        x_BKC = torch.where(m_BKC, rows.x_BRC, centre_BC.unsqueeze(1))
+        away_BKC = x_BKC - centre_BC.unsqueeze(1)
+        count_BC = m_BKC.sum(1)
+        spread_BC = (away_BKC.square().sum(1) / count_BC.clamp(min=1)).sqrt()
+        number_K1 = torch.arange(1, m_BKC.shape[1] + 1, device=m_BKC.device).unsqueeze(-1)
+        newest_BC = torch.where(m_BKC, number_K1, 1).amax(1) - 1
+        # Taken as it was measured: a level that is subtracted and added again leaves its rounding behind.
+        last_BC = x_BKC.gather(1, newest_BC.unsqueeze(1)).squeeze(1)
+        columns = [
+            away_BKC,
+            m_BKC.to(away_BKC.dtype),
+            *(values.unsqueeze(1) for values in (spread_BC, torch.log(spread_BC + FAINTEST), last_BC - centre_BC)),
+        ]
+        # In one piece: a product with a turned array is slower, and rounds otherwise where weights are frozen.
+        features_BCE = torch.cat(columns, 1).transpose(1, 2).contiguous()
+        return cls(features_BCE, count_BC > 0, centre_BC, last_BC)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "SensorWindow":
+        """The same with each of its tensors changed; windows lie along the first axis."""
+        features_BCE, present_BC = function(self.features_BCE), function(self.present_BC)
+        return SensorWindow(features_BCE, present_BC, function(self.centre_BC), function(self.last_BC), self.channels)
+
+    def only(self, channels: Tensor) -> "SensorWindow":
+        """The window of some of the sensors, as if the machine had no others."""
+        return replace(self.map(lambda values: values.index_select(1, channels)), channels=channels)
 
 
 class AskedHorizons(NamedTuple):
@@ -59,9 +132,9 @@ class SensorNetwork(nn.Module):
         super().__init__()
         members, width, context, horizons = config.members, config.width, config.context, config.horizons
         self.config = config
-        named = config.identity == "named"
-        self.sensors = ChannelEmbedding(schema.sensors, members, width, named)
-        self.commands = ChannelEmbedding(schema.commands, members, width, named)
+        named, quantities = config.identity == "named", config.quantities or ()
+        self.sensors = ChannelEmbedding(schema.sensors, quantities, members, width, named)
+        self.commands = ChannelEmbedding(schema.commands, quantities, members, width, named)
         self.sensor = _perceptron(members, 2 * context + 3, width)
         self.past = _perceptron(members, 2 * context, width)
         self.step = _perceptron(members, features.count, width)

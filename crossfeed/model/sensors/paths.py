@@ -14,8 +14,7 @@ from torch import Tensor
 from crossfeed.distribution import Mixture
 from crossfeed.model.sensors.commands import PlanFeatures
 from crossfeed.model.sensors.members import member_norm
-from crossfeed.model.sensors.network import AskedHorizons, ReadBlock, SensorNetwork, commands_near
-from crossfeed.model.sensors.window import SensorWindow
+from crossfeed.model.sensors.network import AskedHorizons, ReadBlock, SensorNetwork, SensorWindow, commands_near
 
 
 def decode_paths(

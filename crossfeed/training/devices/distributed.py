@@ -2,8 +2,8 @@
 
 `training.batch_size` counts the windows of all processes together, so a run gives the same numbers on one device and
 on several. Every process knows the whole batch and draws its masks; it runs its own share through the network, gathers
-what all processes found, and computes the losses of the whole batch. VICReg, SIGReg and the means over present entries
-are therefore those of one process with the whole batch. The losses of the sensor network are plain means: nothing is
+what all processes found, and computes the losses of the whole batch. VICReg and the means over present entries are
+therefore those of one process with the whole batch. The losses of the sensor network are plain means: nothing is
 gathered. Only dropout differs: each process drops other entries.
 """
 
@@ -11,18 +11,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.interface import Prediction
-from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, Stage, Views, see
-from crossfeed.windows.windows import WindowBatch
-
-Part = TypeVar("Part", WindowBatch, Views)
+from crossfeed.model.interface import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +79,10 @@ class Team:
         means = torch.split(flat / self.size, [gradient.numel() for gradient in gradients])
         torch._foreach_copy_(gradients, [mean.view_as(own) for mean, own in zip(means, gradients, strict=True)])
 
-    def see(self, model: JepaModel, batch: WindowBatch, views: Views, stage: Stage, config: ObjectiveConfig) -> Seen:
-        """`objectives.see` of the whole batch, each process its share of it."""
-        own = see(model, self.part(batch), self.part(views), stage, config)
-        target_BHD, full = _gather(own.target_BHD, self), _gathered(own.full, self)
-        return Seen(full, None if own.reduced is None else _gathered(own.reduced, self), target_BHD)
+    def gather(self, own: Tensor) -> Tensor:
+        """The rows of all processes, in the order of the batch."""
+        whole: Tensor = _Gather.apply(own.contiguous(), self)  # type: ignore[no-untyped-call]
+        return whole
 
 
 @contextmanager
@@ -115,16 +109,6 @@ def own_device(name: str) -> str:
     local = os.environ.get("LOCAL_RANK")
     several = local is not None and torch.cuda.device_count() > 1
     return f"cuda:{local}" if several and name in ("auto", "cuda") else name
-
-
-def _gathered(own: Prediction, team: Team) -> Prediction:
-    """What all processes predicted, in the order of the batch."""
-    return own.map(lambda values: _gather(values.contiguous(), team))
-
-
-def _gather(own: Tensor, team: Team) -> Tensor:
-    whole: Tensor = _Gather.apply(own, team)  # type: ignore[no-untyped-call]
-    return whole
 
 
 class _Gather(torch.autograd.Function):

@@ -8,22 +8,20 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from crossfeed.model.jepa.model import JepaModel
-from crossfeed.model.jepa.objectives import Stage, Views, loss_terms, see
-from crossfeed.training.devices.acceleration import CapturedStep, autocast, share_of_tokens
+from crossfeed.model.interface import Stage, Views
+from crossfeed.model.world_model import WorldModel
+from crossfeed.training.devices.acceleration import CapturedStep, autocast
 from crossfeed.training.measure import PROTOCOL_SEED
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.corrupt import schema_view, validation_masks
 from crossfeed.windows.windows import WindowBatch, WindowSet
-
-ROUNDING = 1e-4
 
 
 class LossPass:
     """Masks that depend on the window alone, both views, all terms of a stage, and the scale-free latent error."""
 
     def __init__(
-        self, model: JepaModel, windows: WindowSet, config: RunConfig, stage: Stage, precision: str, captured: bool
+        self, model: WorldModel, windows: WindowSet, config: RunConfig, stage: Stage, precision: str, captured: bool
     ) -> None:
         self.model, self.windows, self.config, self.stage, self.precision = model, windows, config, stage, precision
         self.names = tuple(config.objectives.active(stage))
@@ -32,7 +30,6 @@ class LossPass:
         self._sum_T = torch.zeros(len(self.names), dtype=torch.float64, device=self.device)
         self._ratio = ErrorOverVariance()
         self._draws = torch.Generator(device=self.device)
-        self._captured, self._share = captured, 1.0
         self._batch: Callable[[], None] = CapturedStep(self._add, (self._draws,)) if captured else self._add
 
     @torch.no_grad()
@@ -40,38 +37,28 @@ class LossPass:
         """Mean terms over batches of one size, and squared latent error over the variance of the target latents."""
         if not len(self._index_B):
             self._index_B = torch.zeros_like(parts[0])
-            self._share = self._largest_share(parts) if self._captured else 1.0
         self._sum_T.zero_()
         self._ratio.clear()
         self._draws.manual_seed(PROTOCOL_SEED)
-        self.model.context_encoder.row.evaluation_share = self._share
         for index_B in parts:
             self._index_B.copy_(index_B)
             self._batch()
-        self.model.context_encoder.row.evaluation_share = 1.0
         means = dict(zip(self.names, (self._sum_T / len(parts)).tolist(), strict=True))
         return means, self._ratio.value()
-
-    def _largest_share(self, parts: Sequence[Tensor]) -> float:
-        """The room that packed tokens need in the fullest batch; masks are the same in every epoch, so it is exact."""
-        self._draws.manual_seed(PROTOCOL_SEED)
-        two_views = "schema" in self.names
-        every = [self._views(self.windows.batch(index_B)) for index_B in parts]
-        share = torch.stack([share_of_tokens(self.model, views, two_views) for views in every]).max()
-        return min(1.0, float(share) + ROUNDING)
 
     def _views(self, batch: WindowBatch) -> Views:
         m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
         return Views(m_BKC, schema_view(m_BKC, self.config.latents.schema_keep, self._draws))
 
     def _add(self) -> None:
-        batch, objectives = self.windows.batch(self._index_B), self.config.latents
+        batch = self.windows.batch(self._index_B)
         views = self._views(batch)
         with autocast(self.precision, self.device):
-            seen = see(self.model, batch, views, self.stage, objectives)
-            terms = loss_terms(self.model, batch, seen, self.stage, objectives, self._draws)
+            terms, predicted_BHD, target_BHD = self.model.losses(batch, views, self.stage, self.config.latents)
+        assert predicted_BHD is not None
+        assert target_BHD is not None
         self._sum_T.add_(torch.stack([terms[name] for name in self.names]))
-        self._ratio.add(seen.full.latent_BHD, seen.target_BHD, batch.future_m_BHC.any(-1))
+        self._ratio.add(predicted_BHD, target_BHD, batch.future_m_BHC.any(-1))
 
 
 class ErrorOverVariance:

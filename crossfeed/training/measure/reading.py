@@ -4,13 +4,12 @@ W windows of the set, B windows of a batch, H horizons, C sensors, D latent widt
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
-from crossfeed.model.interface import Plan, Prediction
-from crossfeed.model.jepa.model import JepaContext, JepaModel
+from crossfeed.model.interface import Latents, Plan, Prediction
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.devices.acceleration import CapturedStep, autocast
 from crossfeed.windows.windows import WindowBatch, WindowSet
@@ -21,24 +20,23 @@ class Reading:
     """What the model makes of a batch without masks, and what really followed; the next batch may overwrite it."""
 
     prediction: Prediction
-    target_BHD: Tensor | None
     future_x_BHC: Tensor
     future_m_BHC: Tensor
-    in_window_x_BHC: Tensor | None
-    """Where the teacher was asked: the future in the space of the window, which is the one the state lives in."""
+    latents: Latents | None
+    """Where they were asked for, of a network that compares them."""
 
     def first(self, count: int) -> "Reading":
         """The first windows of the batch."""
-        target_BHD = None if self.target_BHD is None else self.target_BHD[:count]
-        in_window_x_BHC = None if self.in_window_x_BHC is None else self.in_window_x_BHC[:count]
-        future_x_BHC, future_m_BHC = self.future_x_BHC[:count], self.future_m_BHC[:count]
-        return Reading(self.prediction[:count], target_BHD, future_x_BHC, future_m_BHC, in_window_x_BHC)
+        latents = self.latents
+        if latents is not None:
+            latents = Latents(**{field.name: getattr(latents, field.name)[:count] for field in fields(latents)})
+        return Reading(self.prediction[:count], self.future_x_BHC[:count], self.future_m_BHC[:count], latents)
 
 
 class WindowReader:
     """Reads windows of one set in evaluation mode, `size` at a time.
 
-    `teacher` asks for the target latents as well; `change` shows the windows otherwise than they are.
+    `latents` asks for those that the network compares as well; `change` shows the windows otherwise than they are.
     """
 
     def __init__(
@@ -48,10 +46,10 @@ class WindowReader:
         precision: str,
         size: int,
         captured: bool,
-        teacher: bool,
+        latents: bool,
         change: Callable[[WindowBatch], WindowBatch] = lambda batch: batch,
     ) -> None:
-        self.model, self.windows, self.precision, self.size, self.teacher = model, windows, precision, size, teacher
+        self.model, self.windows, self.precision, self.size, self.latents = model, windows, precision, size, latents
         self._change = change
         self._fixed = windows.last_W.device.type == "cuda"  # one shape for all batches, which is captured once
         self._index_B, self._planned_B = torch.zeros(2, size, dtype=torch.long, device=windows.last_W.device)
@@ -75,13 +73,9 @@ class WindowReader:
 
     def _read(self) -> None:
         batch, planned = self._change(self.windows.batch(self._index_B)), self.windows.batch(self._planned_B)
-        model, target_BHD, in_window_x_BHC = self.model, None, None
+        model = self.model
         with autocast(self.precision, self._index_B.device):
             context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
             prediction = model.decode(context, Plan.of(planned, model.horizons))
-            if self.teacher:
-                assert isinstance(model, JepaModel)
-                assert isinstance(context, JepaContext)
-                target_BHD = model.encode_target(batch)
-                in_window_x_BHC = model.instance_norm.normalise(batch.future_x_BHC, context.level)
-        self._reading = Reading(prediction, target_BHD, batch.future_x_BHC, batch.future_m_BHC, in_window_x_BHC)
+            latents = model.latents(batch, prediction) if self.latents else None
+        self._reading = Reading(prediction, batch.future_x_BHC, batch.future_m_BHC, latents)

@@ -11,8 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from crossfeed.model.jepa.model import JepaContext, JepaModel
-from crossfeed.model.jepa.objectives import Stage
+from crossfeed.model.interface import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
 from crossfeed.training.measure import PROTOCOL_SEED
@@ -26,7 +25,7 @@ from crossfeed.windows.machine_changes import MachineAugmentation, MachineChange
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 VIEWS = 2
-SCORED_IN_THE_PAPER = ("latent", "vicreg", "sigreg")
+SCORED_IN_THE_PAPER = ("latent", "vicreg")
 Part = Literal["train", "validation"]
 # What another machine is taken to be where only one is at hand: stronger than what training shows.
 OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
@@ -69,9 +68,9 @@ class Validator:
         self._probe_fit_W = _fixed_subset(len(train), training.health.windows).to(self.device)
 
     def losses(self, stage: Stage) -> tuple[dict[str, float], float]:
-        """All loss terms on fixed views, and the score of a pretrained model; the paper's network only."""
+        """All loss terms under deterministic masks and the score of pretraining, of a network that compares latents."""
         self.model.eval()
-        if not isinstance(self.model, JepaModel):
+        if not self.model.compares_latents:
             return {}, float("nan")
         if stage not in self._passes:
             self._passes[stage] = LossPass(
@@ -89,9 +88,9 @@ class Validator:
     def health(self) -> Health:
         """Rank, spread and correlation of all latents, collapse of those at the gate, a linear probe of the state.
 
-        A sensor network has no latents that could collapse: nothing in it is compared with itself.
+        Nothing for a network that compares no latents: they could not collapse.
         """
-        if not isinstance(self.model, JepaModel):
+        if not self.model.compares_latents:
             return Health({}, ())
         fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
         sides = {
@@ -117,7 +116,7 @@ class Validator:
         sums = ForecastSums(self.model.horizons, self.model.schema.sensor_names, self.device)
         index_W = self.windows_W if machine is None else self.windows_of(machine)
         other_W = index_W.roll(max(1, len(index_W) // 2)) if shuffle_commands else None
-        for reading in self._reader("validation", teacher=False)(index_W, other_W):
+        for reading in self._reader("validation", latents=False)(index_W, other_W):
             sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
         return sums.scores()
 
@@ -130,7 +129,7 @@ class Validator:
     def other_machine_crps(self) -> float:
         """CRPS on the same windows as another machine with fewer sensors might show them; the proxy of a transfer."""
         total = torch.zeros(2, dtype=torch.float64, device=self.device)
-        for reading in self._reader("validation", teacher=False, other=True)(self.windows_W):
+        for reading in self._reader("validation", latents=False, other=True)(self.windows_W):
             crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
             total[0] += torch.where(reading.future_m_BHC, crps_BHC, 0.0).sum()
             total[1] += reading.future_m_BHC.sum()
@@ -141,7 +140,7 @@ class Validator:
         """The median over the validation machines of their CRPS; machines without a judged window do not count."""
         sums_M2 = torch.zeros(len(self.validation.machines), 2, dtype=torch.float64, device=self.device)
         read = 0
-        for reading in self._reader("validation", teacher=False)(self.windows_W):
+        for reading in self._reader("validation", latents=False)(self.windows_W):
             present_BHC = reading.future_m_BHC
             machine_B = self.validation.machine_W[self.windows_W[read : read + len(present_BHC)]]
             crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
@@ -167,28 +166,25 @@ class Validator:
     def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
         """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
         pieces = []
-        for reading in self._reader(part, teacher=True)(index_W):
-            context = reading.prediction.context
-            assert isinstance(context, JepaContext)
-            assert context.pooled_BD is not None
-            assert reading.target_BHD is not None
-            assert reading.in_window_x_BHC is not None
+        for reading in self._reader(part, latents=True)(index_W):
+            found = reading.latents
+            assert found is not None, "only a network that compares latents is asked for them"
             latents = (
-                context.z_BD, reading.in_window_x_BHC, reading.future_m_BHC, context.pooled_BD, reading.target_BHD,
-                reading.prediction.latent_BHD,
+                found.state_BD, found.future_x_BHC, reading.future_m_BHC, found.pooled_BD, found.target_BHD,
+                found.predicted_BHD,
             )  # fmt: skip
             pieces.append(tuple(piece.clone() for piece in latents))
         return tuple(torch.cat(piece) for piece in zip(*pieces, strict=True))
 
-    def _reader(self, part: Part, teacher: bool, other: bool = False) -> WindowReader:
+    def _reader(self, part: Part, latents: bool, other: bool = False) -> WindowReader:
         """The reader of a part; as many windows at once as go through the network in a training step."""
-        if (part, teacher, other) not in self._readers:
+        if (part, latents, other) not in self._readers:
             windows = self.train if part == "train" else self.validation
             size = self.config.training.batch_size * VIEWS
-            arguments = (self.model, windows, self.precision, size, self._captured, teacher)
+            arguments = (self.model, windows, self.precision, size, self._captured, latents)
             change = (self._other_machine,) if other else ()
-            self._readers[part, teacher, other] = WindowReader(*arguments, *change)
-        return self._readers[part, teacher, other]
+            self._readers[part, latents, other] = WindowReader(*arguments, *change)
+        return self._readers[part, latents, other]
 
 
 def _fixed_subset(available: int, wanted: int | None) -> Tensor:

@@ -20,7 +20,6 @@ from crossfeed.errors import CheckpointError
 from crossfeed.json_file import CHECKSUM, checksum, verify
 from crossfeed.model.model_file import tensors_digest
 from crossfeed.training.selection import Best
-from crossfeed.training.update.adamw import AdamW
 
 STATE = "state.safetensors"
 _REMEDY = "Start the run again in another folder, or delete the state file to begin anew."
@@ -115,7 +114,7 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
     return checksum(dict(sorted(metadata.items())), [tensors_digest(tensors).encode()])
 
 
-def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """Moments and step counters under the names of the parameters they belong to."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     return {
@@ -126,7 +125,7 @@ def optimiser_tensors(optimiser: AdamW, model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def restore_optimiser(optimiser: AdamW, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put moments and step counters back where `optimiser_tensors` found them."""
     parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():

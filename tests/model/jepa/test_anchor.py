@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crossfeed.model.interface import Plan
-from crossfeed.model.jepa.head import Anchor
+from crossfeed.model.jepa.predictor import Anchor
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 

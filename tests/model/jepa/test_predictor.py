@@ -11,8 +11,7 @@ from crossfeed.model.jepa.model import JepaContext, JepaModel
 from tests.model import toy
 
 INJECTIONS = ("token", "film", "cross_attention")
-CONDITIONINGS = ("mean", "sequence")
-COMBINATIONS = list(itertools.product(INJECTIONS, CONDITIONINGS))
+COMBINATIONS = [*((injection, "mean") for injection in INJECTIONS), ("cross_attention", "sequence")]
 
 
 def _built(injection: str, conditioning: str, embedding: str = "value") -> JepaModel:
@@ -36,11 +35,10 @@ def test_a_slot_does_not_see_commands_after_its_horizon(injection: str, conditio
         assert same == [horizon < step + 1 for horizon in toy.HORIZONS]
 
 
-@pytest.mark.parametrize("injection", INJECTIONS)
-def test_sequence_conditioning_tells_apart_what_the_means_cannot(injection: str) -> None:
+def test_sequence_conditioning_tells_apart_what_the_means_cannot() -> None:
     future_a = torch.randn(3, 4, 2)
     swapped = future_a[:, [0, 1, 3, 2]]
-    by_mean, by_sequence = _built(injection, "mean"), _built(injection, "sequence")
+    by_mean, by_sequence = (_built("cross_attention", kind) for kind in ("mean", "sequence"))
     torch.testing.assert_close(_predict(by_mean, swapped), _predict(by_mean, future_a), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(_predict(by_sequence, swapped), _predict(by_sequence, future_a), atol=1e-4)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from crossfeed.model.parts.attention import CrossAttention, SelfAttention, attend
+from crossfeed.model.parts.blocks import CrossAttention, SelfAttention, attend
 
 
 def _reference(query: np.ndarray, key: np.ndarray, value: np.ndarray, allowed: np.ndarray) -> np.ndarray:

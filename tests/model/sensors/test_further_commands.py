@@ -16,8 +16,7 @@ from crossfeed.model.sensors.commands import SMALL, CommandFeatures
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.sensors.head import FAINT, HIGHEST, LOWEST, STEEPEST
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.model.sensors.network import SensorNetwork
-from crossfeed.model.sensors.window import SensorWindow
+from crossfeed.model.sensors.network import SensorNetwork, SensorWindow
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch

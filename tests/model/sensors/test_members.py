@@ -104,7 +104,7 @@ def test_sensors_that_nobody_looks_at_cost_nothing() -> None:
 def test_a_widening_widens_its_horizon_and_moves_nothing() -> None:
     model, batch = stirred(), windows()
     before = say(model, batch, (1, 2, 3, 4))
-    model.widening_H.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    model.variance_inflation_H.copy_(torch.tensor([1.0, 2.0, 3.0]))
     after = say(model, batch, (1, 2, 3, 4))
     assert torch.equal(before.mean_M, after.mean_M)
     ratio_H = (after.scale_M / before.scale_M)[0, :, 0, 0]

@@ -50,7 +50,7 @@ def test_no_forecast_knows_commands_after_its_horizon(seed: int, horizon: int) -
 @pytest.mark.parametrize("horizons", [(1,), (4,), (3,), (1, 3), (4, 2, 3), HORIZONS])
 def test_some_horizons_are_answered_as_all_of_them(horizons: tuple[int, ...]) -> None:
     model, batch = stirred(members=2), windows()
-    model.widening_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
+    model.variance_inflation_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
     whole = say(model, batch, ANY_HORIZONS)
     assert_same(say(model, batch, horizons), whole[:, [horizon - 1 for horizon in horizons]])
 

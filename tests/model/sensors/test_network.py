@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.model.sensors.commands import CommandFeatures
-from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork
-from crossfeed.model.sensors.window import SensorRows, SensorWindow
+from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork, SensorRows, SensorWindow
 from tests.model.sensors.small import COMMANDS, CONTEXT, HORIZONS, SCHEMA, SENSORS, stirred, windows
 
 STEP_H = torch.tensor(HORIZONS) - 1

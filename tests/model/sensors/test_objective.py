@@ -9,10 +9,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.errors import ConfigError
-from crossfeed.model.interface import Plan
+from crossfeed.model.interface import Plan, Views
 from crossfeed.model.presets import MethodConfig
+from crossfeed.model.sensors.config import ForecastObjectiveConfig, ForecastWeights
 from crossfeed.model.sensors.model import SensorModel
-from crossfeed.model.sensors.objective import ForecastObjectiveConfig, ForecastWeights, forecast_losses
 from crossfeed.windows.windows import WindowBatch
 from tests.model.sensors.small import SCHEMA, SENSORS, config, fresh, normaliser, say, single, stirred, windows
 
@@ -21,7 +21,7 @@ BOTH = ForecastObjectiveConfig()
 
 def losses(model: SensorModel, batch: WindowBatch, gain: float | Tensor = 1.0) -> dict[str, Tensor]:
     gain_B1C = torch.ones(len(batch.x_BKC), 1, SENSORS).double() * gain
-    return forecast_losses(model, batch, batch.m_BKC, gain_B1C, BOTH)
+    return model.losses(batch, Views(batch.m_BKC, None, gain_B1C), "finetune", BOTH).terms
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def losses(model: SensorModel, batch: WindowBatch, gain: float | Tensor = 1.0) -
 )
 def test_a_term_without_weight_is_dropped_and_the_others_bear_their_names(weights: dict, names: set[str]) -> None:
     objective, batch = ForecastObjectiveConfig(weights=ForecastWeights(**weights)), windows()
-    found = forecast_losses(fresh(), batch, batch.m_BKC, torch.ones(4, 1, SENSORS).double(), objective)
+    found = fresh().losses(batch, Views(batch.m_BKC), "finetune", objective).terms
     assert found.keys() == objective.active("finetune").keys() == names
     assert all(term.shape == () and term > 0.0 for term in found.values())
 
@@ -117,9 +117,8 @@ def test_hidden_entries_are_not_seen() -> None:
     model, batch = stirred(), windows(presence=1.0)
     shown_BKC = batch.m_BKC.clone()
     shown_BKC[:, :, 1] = False
-    ones = torch.ones(4, 1, SENSORS).double()
     changed = replace(batch, x_BKC=torch.where(shown_BKC, batch.x_BKC, 5.0))
-    one, two = (forecast_losses(model, seen, shown_BKC, ones, BOTH) for seen in (batch, changed))
+    one, two = (model.losses(seen, Views(shown_BKC), "finetune", BOTH).terms for seen in (batch, changed))
     assert one == two
     assert losses(model, batch) != losses(model, changed)
 
@@ -127,7 +126,7 @@ def test_hidden_entries_are_not_seen() -> None:
 def test_the_widening_is_no_part_of_training() -> None:
     model, batch = stirred(), windows()
     before = losses(model, batch)
-    model.widening_H.fill_(3.0)
+    model.variance_inflation_H.fill_(3.0)
     assert losses(model, batch) == before
 
 
@@ -142,7 +141,7 @@ def test_losses_and_gradients_need_no_values() -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = SensorModel(config(members=2), SCHEMA, normaliser()).train()
         batch = single(windows())
-        terms = forecast_losses(model, batch, batch.m_BKC, torch.ones(4, 1, SENSORS), BOTH)
+        terms = model.losses(batch, Views(batch.m_BKC), "finetune", BOTH).terms
         sum(terms.values(), torch.zeros(())).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
 
@@ -169,7 +168,7 @@ def test_a_step_in_bf16_ended_where_half_precise_efforts_met_exact_shares() -> N
     """As a GPU trains: what commands mean stays exact, and every loss and gradient exists."""
     model, batch = stirred(members=2).float().train(), single(windows())
     with torch.autocast("cpu", torch.bfloat16):
-        found = forecast_losses(model, batch, batch.m_BKC, torch.ones(4, 1, SENSORS), BOTH)
+        found = model.losses(batch, Views(batch.m_BKC), "finetune", BOTH).terms
     assert all(term.dtype == torch.float32 for term in found.values())
     torch.stack(list(found.values())).sum().backward()
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())

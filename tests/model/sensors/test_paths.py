@@ -33,11 +33,11 @@ def under_the_first_plan(batch: WindowBatch) -> WindowBatch:
 @pytest.mark.parametrize("rows", [1, 3, 4])
 def test_many_paths_under_one_plan_are_followed_as_each_would_be_forecast(rows: int) -> None:
     model, batch = stirred(members=3), under_the_first_plan(windows(size=5))
-    model.widening_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
+    model.variance_inflation_H.copy_(torch.tensor([1.0, 1.5, 2.5]))
     asked, slots = tuple(range(1, rows + 1)), {1: 0, 2: 1, 3: 2, 4: 2}
     with torch.no_grad():
         _, alone = model.member_mixtures(encode(model, batch), Plan.under(batch.future_a_BTA, asked))
-    wider_H = model.widening_H[[slots[row] for row in asked]][:, None, None]
+    wider_H = model.variance_inflation_H[[slots[row] for row in asked]][:, None, None]
     for member in range(model.members):
         said = followed(model, batch, member, rows, list(range(SENSORS)))
         torch.testing.assert_close(said.mean_M, alone[member].mean_M, rtol=0, atol=1e-9)

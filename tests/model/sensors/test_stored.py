@@ -22,12 +22,12 @@ from tests.model.sensors.small import (
 @pytest.mark.parametrize("members", [1, 2])
 def test_a_saved_model_says_the_same_bit_for_bit(tmp_path: Path, members: int) -> None:
     model, batch = stirred(members=members).float(), single(windows())
-    model.widening_H.copy_(torch.tensor([1.0, 1.25, 1.7]))
+    model.variance_inflation_H.copy_(torch.tensor([1.0, 1.25, 1.7]))
     model.save(tmp_path / "model.safetensors", {})
     loaded = WorldModel.load(tmp_path / "model.safetensors", SCHEMA)
     assert isinstance(loaded, SensorModel)
     assert loaded.config == model.config
-    assert torch.equal(loaded.widening_H, model.widening_H)
+    assert torch.equal(loaded.variance_inflation_H, model.variance_inflation_H)
     assert_same(say(loaded, batch), say(model, batch), atol=0.0)
 
 
@@ -43,10 +43,10 @@ def test_a_file_for_more_members_is_refused(tmp_path: Path) -> None:
 def test_only_what_was_learned_is_stored() -> None:
     model = fresh(members=2)
     learned = {name for name, _ in model.named_parameters()}
-    assert set(model.state_dict()) == learned | {"widening_H", "usual_doubt"}
+    assert set(model.state_dict()) == learned | {"variance_inflation_H", "disagreement_threshold"}
     tensors = model.state_dict()
-    del tensors["widening_H"]
-    with pytest.raises(RuntimeError, match="widening_H"):
+    del tensors["variance_inflation_H"]
+    with pytest.raises(RuntimeError, match="variance_inflation_H"):
         fresh(members=2).load_state_dict(tensors)
 
 

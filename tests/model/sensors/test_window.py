@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig
-from crossfeed.model.sensors.window import FAINTEST, SensorRows, SensorWindow
+from crossfeed.model.sensors.network import FAINTEST, SensorRows, SensorWindow
 
 cases = st.tuples(st.integers(0, 2**31), st.floats(0.0, 1.0), st.integers(1, 12))
 

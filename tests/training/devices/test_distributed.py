@@ -23,11 +23,6 @@ COMMAND = (
 )
 CASES: dict[str, dict[str, Any]] = {
     "vicreg": {},
-    "sigreg and student_t": {
-        "objectives.weights.vicreg": 0.0,
-        "objectives.weights.sigreg": 0.1,
-        "model.head.likelihood": "student_t",
-    },
     "sensors": {"training.finetune_epochs": 4},
 }
 

@@ -8,7 +8,7 @@ import torch
 from scipy import integrate, stats
 from torch import Tensor
 
-from crossfeed.distribution import Distribution, Gaussian, Mixture, Point, StudentT
+from crossfeed.distribution import Distribution, Gaussian, Mixture, Point
 from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
 
 Said = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -60,21 +60,6 @@ def test_probabilistic_scores_match_scipy(forecast: Said) -> None:
     assert result.nll == pytest.approx(-normal.logpdf(observed).mean())
     low, high = normal.interval(0.9)
     assert result.coverage90 == pytest.approx(((low <= observed) & (observed <= high)).mean())
-
-
-def test_student_t_scores_match_scipy(forecast: Said) -> None:
-    x, present, mean, log_variance = (part.double() for part in forecast)
-    present, dof = present.bool(), torch.tensor([3.0, 5.0, 30.0], dtype=torch.float64)
-    sums = ForecastSums((1, 2), ("a", "b", "c"), torch.device("cpu"))
-    prediction = StudentT.with_deviation(mean, torch.exp(0.5 * log_variance), dof)
-    sums.add(x, present, prediction)
-    result = sums.scores()
-    student = stats.t(dof.expand_as(mean)[present].numpy(), mean[present].numpy(), prediction.scale[present].numpy())
-    observed = x[present].numpy()
-    assert result.nll == pytest.approx(-student.logpdf(observed).mean())
-    low, high = student.interval(0.9)
-    assert result.coverage90 == pytest.approx(((low <= observed) & (observed <= high)).mean())
-    assert result.crps == pytest.approx(prediction.crps(x)[present].mean().item())
 
 
 def test_crps_is_the_integral_it_stands_for() -> None:

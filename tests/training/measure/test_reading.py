@@ -9,9 +9,9 @@ from tests.training.conftest import small_config
 from tests.training.test_step import make_step
 
 
-def reader(table: Table, size: int, teacher: bool = True) -> WindowReader:
+def reader(table: Table, size: int, latents: bool = True) -> WindowReader:
     data = prepare([table], small_config(), torch.device("cpu"))
-    return WindowReader(make_step(table).model, data.validation, "float32", size, captured=False, teacher=teacher)
+    return WindowReader(make_step(table).model, data.validation, "float32", size, captured=False, latents=latents)
 
 
 def means(readings: list[Reading]) -> torch.Tensor:
@@ -34,12 +34,13 @@ def test_the_first_windows_of_a_reading_are_those_of_a_smaller_batch(table: Tabl
     first = reading.first(3)
     assert torch.equal(first.future_x_BHC, small.future_x_BHC)
     assert torch.equal(first.future_m_BHC, small.future_m_BHC)
-    assert first.target_BHD is not None
-    assert small.target_BHD is not None
-    torch.testing.assert_close(first.target_BHD, small.target_BHD, rtol=1e-4, atol=1e-5)
-    assert next(reader(table, 3, teacher=False)(torch.arange(3))).first(2).target_BHD is None
+    assert first.latents is not None
+    assert small.latents is not None
+    for name in ("state_BD", "pooled_BD", "predicted_BHD", "target_BHD", "future_x_BHC"):
+        own, wanted = getattr(first.latents, name), getattr(small.latents, name)
+        torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-5)
+    assert next(reader(table, 3, latents=False)(torch.arange(3))).first(2).latents is None
     torch.testing.assert_close(first.prediction.context.z_BD, small.prediction.context.z_BD, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(first.in_window_x_BHC, small.in_window_x_BHC)
 
 
 def test_planned_commands_may_be_those_of_other_windows(table: Table) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossfeed.ingest.table import Table
-from crossfeed.model.jepa.objectives import Stage
+from crossfeed.model.interface import Stage
 from crossfeed.training.data import prepare
 from crossfeed.training.measure.health import latent_health
 from crossfeed.training.measure.loss_pass import ErrorOverVariance

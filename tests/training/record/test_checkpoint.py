@@ -19,7 +19,7 @@ from crossfeed.training.record.checkpoint import (
     save_state,
 )
 from crossfeed.training.selection import Best
-from crossfeed.training.update.adamw import AdamW
+from crossfeed.training.update.optimiser import adamw
 
 CPU = torch.device("cpu")
 
@@ -96,18 +96,18 @@ def test_missing_best_weights_are_named(tmp_path: Path) -> None:
 
 
 def test_optimiser_goes_on_as_if_never_stopped() -> None:
-    def stepped(model: nn.Linear, optimiser: AdamW) -> None:
+    def stepped(model: nn.Linear, optimiser: torch.optim.Optimizer) -> None:
         optimiser.zero_grad()
         model(torch.ones(1, 3)).square().sum().backward()
         optimiser.step()
 
     torch.manual_seed(0)
     model = nn.Linear(3, 2)
-    optimiser = AdamW([(list(model.parameters()), 0.01)], torch.tensor(0.1))
+    optimiser = adamw([(list(model.parameters()), 0.01)], torch.tensor(0.1))
     stepped(model, optimiser)
     other = nn.Linear(3, 2)
     other.load_state_dict(model.state_dict())
-    resumed = AdamW([(list(other.parameters()), 0.01)], torch.tensor(0.1))
+    resumed = adamw([(list(other.parameters()), 0.01)], torch.tensor(0.1))
     restore_optimiser(resumed, other, optimiser_tensors(optimiser, model))
     for _ in range(3):
         stepped(model, optimiser)
@@ -119,5 +119,5 @@ def test_moments_of_an_unknown_tensor_are_refused() -> None:
     model = nn.Linear(3, 2)
     with pytest.raises(CheckpointError, match="'other'"):
         restore_optimiser(
-            AdamW([(list(model.parameters()), 0.0)], torch.tensor(0.1)), model, {"other/exp_avg": torch.zeros(1)}
+            adamw([(list(model.parameters()), 0.0)], torch.tensor(0.1)), model, {"other/exp_avg": torch.zeros(1)}
         )

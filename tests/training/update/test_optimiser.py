@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from crossfeed.ingest.table import Table
-from crossfeed.model.jepa.objectives import Stage
-from crossfeed.training.update.optimiser import parameter_groups, trained_parameters
+from crossfeed.model.interface import Stage
+from crossfeed.training.update.optimiser import parameter_groups
 from tests.training.test_step import make_step
 
 NEVER_TRAINED = {"pretrain": ("head", "target_encoder"), "finetune": ("target_encoder",)}
@@ -30,7 +30,7 @@ def test_gradients_reach_what_the_stage_trains_and_nothing_else(table: Table, st
     step = make_step(table, stage)
     before = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
     step()
-    trained = trained_parameters(step.model, stage)
+    trained = step.model.trained(stage)
     for name, parameter in step.model.named_parameters():
         if name in trained:
             assert parameter.grad is not None, name
@@ -55,7 +55,7 @@ def test_paper_decays_everything(table: Table) -> None:
     model = make_step(table).model
     groups = parameter_groups(model, "finetune", decay_everything=True)
     assert groups["plain"] == {}
-    assert groups["decayed"].keys() == trained_parameters(model, "finetune").keys()
+    assert groups["decayed"].keys() == model.trained("finetune").keys()
 
 
 def test_decay_reaches_the_optimiser(table: Table) -> None:
