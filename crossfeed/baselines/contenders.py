@@ -1,28 +1,177 @@
-"""Who can be compared: floors, classics, networks, the world model's arms and the official code, each by name."""
+"""Who can be compared, each by name, and what all share: split, normaliser, windows, and what they are scored on."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from crossfeed.baselines import ARMS
-from crossfeed.baselines.arms import arm_config, begun_with
-from crossfeed.baselines.budget import Budget, Size
+from crossfeed.baselines.budget import Budget, Size, learning_rate
 from crossfeed.baselines.clones import REPOSITORIES, Clone
-from crossfeed.baselines.comparison_data import ComparisonData
-from crossfeed.baselines.inputs import NetworkInputs
+from crossfeed.baselines.network import NetworkInputs
 from crossfeed.baselines.networks import FLAGGED, OPTIONS, RECIPES, ZEROS, network_forecaster
 from crossfeed.baselines.official import OfficialForecaster
-from crossfeed.baselines.ridge import RidgeForecaster
-from crossfeed.baselines.trees import TreesForecaster, missing_library
-from crossfeed.errors import ConfigError
+from crossfeed.baselines.regression import RidgeForecaster, TreesForecaster, missing_library
+from crossfeed.configuration import parse
+from crossfeed.errors import ConfigError, TableError
+from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
 from crossfeed.evaluation.in_frame import InFrame
 from crossfeed.evaluation.opened_model import WorldModelForecaster
+from crossfeed.ingest.table import Table
+from crossfeed.model.locate import FLEET, locate_model
+from crossfeed.model.model_file import read_model_file
+from crossfeed.model.new_machine import shares_a_command
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
 from crossfeed.training.run import train
+from crossfeed.training.run_config import RunConfig, preset
+from crossfeed.windows.split import By
+from crossfeed.windows.split_tables import DataConfig
+from crossfeed.windows.windows import WindowSet
+
+TOO_LIVELY = 10.0  # standard deviations of the train rows
+
+
+@dataclass(frozen=True)
+class ComparisonData:
+    """Train and validation windows to learn from; source test and, if there is one, target windows to be scored on."""
+
+    tables: tuple[Table, ...]
+    config: RunConfig
+    training: TrainingData
+    scored: dict[str, EvaluationSet]
+    identity: dict[str, object]
+
+    def out_of_scale(self) -> dict[str, float]:
+        """Sensors that move so much more where they are scored than in the train rows that they decide every mean."""
+        found: dict[str, float] = {}
+        for part in self.scored.values():
+            x_NC, m_NC = part.windows.x_NC.double().cpu().numpy(), part.windows.m_NC.cpu().numpy()
+            for column, name in enumerate(part.schema.sensor_names):
+                spread = float(np.std(x_NC[m_NC[:, column], column])) if m_NC[:, column].any() else 0.0
+                if spread > TOO_LIVELY:
+                    found[name] = max(spread, found.get(name, 0.0))
+        return found
+
+
+def comparison_data(
+    sources: Sequence[Table], target: Table | None, config: RunConfig, device: torch.device
+) -> ComparisonData:
+    """Split the source, fit the normaliser on its train rows, and window everything with it.
+
+    The target is never split or fitted on. Sensors the source never shows are hidden in it: there is no scale for them.
+    """
+    training = prepare(sources, config, device)
+    normaliser, model = training.normaliser, config.model
+    arguments = (normaliser, model.context, model.horizons, config.data.stride, device)
+    test = training.source.windows("test", *arguments)
+    scored = {"source": EvaluationSet(test, training.schema, normaliser, normaliser, "session")}
+    if target is not None:
+        _check_target(sources, target, normaliser.unseen)
+        hidden = [name for name in normaliser.unseen if name in training.schema.sensor_names]
+        windows = WindowSet.build(target, None, *arguments, hidden=hidden)
+        scored["target"] = EvaluationSet(windows, training.schema, normaliser, normaliser, "run")
+    identity: dict[str, object] = {
+        "sources": [table.fingerprint() for table in sources],
+        "target": None if target is None else target.fingerprint(),
+        "normaliser": normaliser.hash(),
+        "windows": {
+            "train": training.train.hash(), "validation": training.validation.hash(),
+            **{name: data.windows.hash() for name, data in scored.items()},
+        },
+    }  # fmt: skip
+    return ComparisonData(tuple(sources), config, training, scored, identity)
+
+
+def config_of(size: Size, split_by: By, stride: int = 1) -> RunConfig:
+    """The windows of a comparison: those of the default preset, split and thinned as asked."""
+    data = parse(DataConfig, {"split_by": split_by, "stride": stride}, "The request")
+    return preset("crossfeed", size).model_copy(update={"data": data})
+
+
+def _check_target(sources: Sequence[Table], target: Table, unseen: Sequence[str]) -> None:
+    schema = sources[0].schema
+    if target.schema.fingerprint != schema.fingerprint:
+        raise TableError(
+            f"The target has the schema '{target.schema.name}', the source '{schema.name}'.",
+            expected="one schema for both; a machine that lacks a channel leaves it empty",
+            remedy="Ingest both machines with the same schema.",
+        )
+    pairs = zip(schema.sensor_names, target.present(), strict=True)
+    if not [name for name, present in pairs if present and name not in unseen]:
+        raise TableError(
+            "The target shows no sensor that the source shows, so nothing can be scored on it.",
+            expected="at least one sensor with values in both tables",
+            remedy="Check the column mapping of the machines.",
+        )
+
+
+BEGUN = f"+{FLEET}"
+
+
+def arm_config(arm: str, budget: Budget, size: Size, seed: int, windows: RunConfig) -> RunConfig:
+    """The arm's configuration; budget, split and windows are those of every other model of the comparison.
+
+    So is the rate, except that the default preset keeps its own where the budget names none: it decays. That preset has
+    one stage, which gets all epochs.
+    """
+    config = preset("paper" if arm.startswith("paper") else arm.removesuffix(BEGUN), size)
+    changes: dict[str, Any] = {"context": windows.model.context, "horizons": windows.model.horizons}
+    if arm == "paper-revin":
+        changes["instance_norm"] = config.jepa.instance_norm.model_copy(update={"kind": "pure"})
+    pretext = budget.pretext_epochs if config.model.network == "jepa" else 0
+    rate = learning_rate(size) if config.model.network == "jepa" else config.training.learning_rate
+    health = config.training.health
+    if budget.validation_windows is not None:
+        # Latent health selects nothing here; it must not cost more than the training it watches.
+        health = health.model_copy(update={"windows": max(8, min(health.windows, budget.validation_windows // 4))})
+    training = config.training.model_copy(
+        update={
+            "health": health,
+            "pretrain_epochs": pretext,
+            "finetune_epochs": budget.epochs - pretext,
+            "initialisation": "body_fresh_head" if pretext else "scratch",
+            "batch_size": budget.batch_size,
+            "steps_per_epoch": budget.steps,
+            "validation_windows": budget.validation_windows,
+            "learning_rate": budget.learning_rate or rate,
+            "weight_decay": budget.weight_decay,
+            "clip_norm": budget.clip_norm,
+            "patience": budget.patience,
+            "seed": seed,
+        }
+    )
+    data = DataConfig.model_validate(windows.data.model_dump())
+    model = config.model.model_copy(update=changes)
+    return config.model_copy(update={"model": model, "training": training, "data": data})
+
+
+def begun_with(arm: str, tables: Sequence[Table], config: RunConfig) -> Path | None:
+    """The shipped model, for the arm that begins with it; what `crossfeed train` could not begin with it is refused."""
+    if not arm.endswith(BEGUN):
+        return None
+    path = locate_model(FLEET)
+    shipped = read_model_file(path)
+    machines = {machine for table in tables for machine in table.machines()}
+    if len(machines) > 1:
+        raise ConfigError(f"'{arm}' learns one machine, not {len(machines)}.", remedy=f"Leave '{arm}' out.")
+    if not all(shares_a_command(shipped.schema, table.schema) for table in tables):
+        raise ConfigError(f"'{FLEET}' knows none of the commands of this machine.", remedy=f"Leave '{arm}' out.")
+    asked, own = ((one.context, one.horizons) for one in (config.model, shipped.config))
+    if asked != own:
+        raise ConfigError(
+            f"'{FLEET}' reads {own[0]} rows and forecasts {', '.join(map(str, own[1]))} ahead.",
+            expected="the same windows for everybody in the comparison",
+            remedy=f"Leave '{arm}' out.",
+        )
+    return path
+
 
 FLOORS = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
 CLASSICS = ("ridge", "trees")

@@ -7,22 +7,20 @@ from typing import Literal
 from torch import nn
 
 from crossfeed.baselines.budget import Budget, Size, depth, learning_rate, width
-from crossfeed.baselines.dlinear import DLinear
-from crossfeed.baselines.encoders import Mlp, Recurrent, Tcn
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
-from crossfeed.baselines.instance import InstanceNormalised
 from crossfeed.baselines.itransformer import ITransformer
-from crossfeed.baselines.network import Network
+from crossfeed.baselines.network import Features, InstanceNormalised, Network, NetworkInputs, Shape
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.patchtst import PatchTst
-from crossfeed.baselines.reconstruction.mmr import WaveletAutoencoder
-from crossfeed.baselines.reconstruction.patchformer import PatchFormer
-from crossfeed.baselines.reconstruction.rows import EventAutoencoder, LocalAutoencoder, MaskedAutoencoder
-from crossfeed.baselines.reconstruction.simmtm import SimMtm
+from crossfeed.baselines.reconstruction import (
+    EventAutoencoder,
+    LocalAutoencoder,
+    MaskedAutoencoder,
+    PatchFormer,
+    SimMtm,
+    WaveletAutoencoder,
+)
 from crossfeed.baselines.rssm import Rssm
-from crossfeed.baselines.tide import Tide
-from crossfeed.baselines.transformer import Transformer
-from crossfeed.baselines.tsmixer import TsMixer
+from crossfeed.baselines.small_networks import DLinear, Mlp, Recurrent, Tcn, Tide, Transformer, TsMixer
 from crossfeed.errors import ConfigError
 
 FLAGGED = "zeros and a presence flag"

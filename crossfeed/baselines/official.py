@@ -12,11 +12,8 @@ from torch import Tensor
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, Clone, official_class
-from crossfeed.baselines.fitting import Objective
-from crossfeed.baselines.inputs import Shape
-from crossfeed.baselines.instance import joint_series
-from crossfeed.baselines.network import Network
-from crossfeed.baselines.neural import NeuralForecaster
+from crossfeed.baselines.network import Network, Shape, joint_series
+from crossfeed.baselines.neural import NeuralForecaster, Objective
 from crossfeed.distribution import Distribution, Point
 from crossfeed.windows.windows import WindowBatch, WindowSet, present_mean
 

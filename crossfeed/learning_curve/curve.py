@@ -6,19 +6,26 @@ from pathlib import Path
 
 from crossfeed.baselines.budget import Size
 from crossfeed.baselines.contenders import Setting, contender
-from crossfeed.baselines.results import Result
-from crossfeed.baselines.table import over_seeds
+from crossfeed.baselines.results import Result, over_seeds
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.crossings import Crossing, crossing
 from crossfeed.learning_curve.fleet import open_fleet
-from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes, spoken
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
-from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
-from crossfeed.learning_curve.runner import TEST, CurveRunner, CurveSetting, effort
-from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
+from crossfeed.learning_curve.result import (
+    ALL,
+    METRICS,
+    MINUTES,
+    Crossing,
+    CurvePoint,
+    LearningCurve,
+    crossing,
+    in_words,
+    parse_minutes,
+    spoken,
+)
+from crossfeed.learning_curve.runner import TEST, CurveRun, CurveRunner, CurveSetting, do_curve_runs, effort
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
 from crossfeed.model.new_machine import readable_schema

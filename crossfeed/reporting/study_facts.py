@@ -12,8 +12,7 @@ from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
-from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
-from crossfeed.study.leave_one_out import MachineLine, machine_lines
+from crossfeed.study.contrast import ContrastLine, MachineLine, comparisons, contrasts, machine_lines
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry

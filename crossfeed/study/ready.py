@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.study.leave_one_out import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
+from crossfeed.study.contrast import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, Settings, weights
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan

@@ -8,11 +8,10 @@ from crossfeed.configuration import override
 from crossfeed.model.network_config import Size
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
 from crossfeed.study.confirm import FINALISTS, confirm
-from crossfeed.study.contrast import ContrastLine, contrasts
+from crossfeed.study.contrast import ContrastLine, MachineLine, contrasts, machine_lines
 from crossfeed.study.declare import declare
 from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, refuse_plain_search
-from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock
 from crossfeed.study.opening import release, unseal
 from crossfeed.study.protocol import init

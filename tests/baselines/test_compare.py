@@ -10,11 +10,9 @@ import pytest
 import torch
 
 from crossfeed.baselines import ARMS, networks
-from crossfeed.baselines.arms import arm_config
 from crossfeed.baselines.budget import Budget, budget_of
 from crossfeed.baselines.compare import Comparison, compare
-from crossfeed.baselines.comparison_data import config_of
-from crossfeed.baselines.contenders import NAMES, SHORT, Setting, contender, line_up
+from crossfeed.baselines.contenders import NAMES, SHORT, Setting, arm_config, config_of, contender, line_up
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.results import Result
 from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
@@ -108,7 +106,7 @@ def test_an_interrupted_world_model_goes_on_where_it_stopped(
     toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undisturbed = run(toy, None, tmp_path / "a", tiny_budget, config, models="crossfeed", seeds=1)
-    measure = "crossfeed.baselines.runs.measure"
+    measure = "crossfeed.baselines.compare.measure"
     with monkeypatch.context() as patch:
         patch.setattr(measure, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

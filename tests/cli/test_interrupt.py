@@ -100,7 +100,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_table(folder: Path) -> No
         "--seeds",
         "1",
     ]
-    said = _interrupt(folder, "crossfeed.baselines.runs", "do_run", 2, *words, "--out", "stopped_table")
+    said = _interrupt(folder, "crossfeed.baselines.compare", "do_run", 2, *words, "--out", "stopped_table")
     assert "the same command: crossfeed compare" in said
     rows = []
     for out in ("stopped_table", "whole_table"):

@@ -7,9 +7,8 @@ from crossfeed.distribution import Distribution, Gaussian
 from crossfeed.evaluation.forecaster import Forecaster, floors
 from crossfeed.evaluation.in_frame import InFrame, reframed
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.by_session import BySession
-from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.own_logs import OwnLogs
+from crossfeed.learning_curve.fleet import BySession
+from crossfeed.learning_curve.own_logs import JudgedWindows, OwnLogs
 from crossfeed.schema import Channel
 from crossfeed.windows.frame import fit_frame
 from crossfeed.windows.split_tables import DataConfig

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from crossfeed.baselines.regression import RidgeForecaster
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table

@@ -9,8 +9,7 @@ from typing import Any
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
-from crossfeed.learning_curve.crossings import Crossing
-from crossfeed.learning_curve.result import CurvePoint, LearningCurve
+from crossfeed.learning_curve.result import Crossing, CurvePoint, LearningCurve
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95")

@@ -7,8 +7,7 @@ from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
-from crossfeed.study.leave_one_out import MachineLine
+from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine, MachineLine
 
 _TITLES = {
     "clean": "Clean RMSE", "schema_drop": "Schema-drop RMSE", "masked": "Masked RMSE",
