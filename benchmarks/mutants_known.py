@@ -215,7 +215,7 @@ _OWN_TEST = {
     "model": "forecast live world_model",
     "model/parts": "packing",
     "serving": "history override_rows plan_program plan_table",
-    "study": "contrast halving prune",
+    "study": "contrast halving",
     "study/record": "conditions score",
     "training": "budget order selection step",
     "training/measure": "health metrics validate",

@@ -2,7 +2,7 @@
 
 import csv
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from crossfeed.evaluation.command_use import false_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.grid import Grid
-from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.jobs import once
+from crossfeed.json_file import write_sealed
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
@@ -44,18 +45,19 @@ class Result:
         errors = ", ".join(f"{name} {metric.upper()} {scores[metric]:.3f}" for name, scores in self.scores.items())
         return f"{errors} ({self.seconds:.0f} s)"
 
-    def write(self, path: Path) -> None:
-        """Save the result; it appears whole or not at all."""
-        write_sealed(path, asdict(self))
-
     @classmethod
-    def read(cls, path: Path) -> "Result":
-        """Read a saved result."""
-        remedy = "Delete the file; the run is then done again."
+    def of(cls, path: Path, make: Callable[[], "Result"]) -> "Result":
+        """The result saved in a file, or a new one that appears there whole."""
         try:
-            return cls(**read_sealed(path, remedy))
+            return cls(**once(path, lambda: asdict(make())))
         except TypeError as error:
+            remedy = "Delete the file; the run is then done again."
             raise StorageError(f"The result {path} cannot be read: {error}.", remedy=remedy) from error
+
+
+def result_file(folder: Path, model: str, seed: int) -> Path:
+    """Where the result of a run lies."""
+    return folder / "runs" / f"{model}-seed{seed}.json"
 
 
 def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:

@@ -64,10 +64,8 @@ def learning_curve(
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     # Nothing is learned at 0 minutes, so chance plays no part there.
-    plan = [
-        CurveRun(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))
-    ]
-    found = dict(do_curve_runs(plan, runner, jobs))
+    plan = [(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))]
+    found = do_curve_runs(plan, runner, jobs)
     points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
     curve = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
@@ -140,7 +138,7 @@ def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float],
 
 def _point(name: str, asked: float, minutes: float, found: Mapping[CurveRun, Result]) -> CurvePoint:
     """One model's runs after so many minutes, together."""
-    mine = [result for run, result in found.items() if (run.model, run.minutes) == (name, asked)]
+    mine = [result for run, result in found.items() if run[:2] == (name, asked)]
     results = [result for result in mine if result.status != "not run"]
     reason = next((result.reason for result in mine if result.status == "not run"), "")
     row = over_seeds(name, results, (TEST,), reason)

@@ -1,25 +1,24 @@
 """The runs of a curve: one model, so many minutes, one seed; what is there already is not run again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import torch
 
-from crossfeed.baselines import ARMS
 from crossfeed.baselines.budget import Budget, Size
-from crossfeed.baselines.compare import run_once, run_tasks
+from crossfeed.baselines.compare import effort_of, run_once
 from crossfeed.baselines.contenders import FLOORS, Fitted, Setting, comparison_data, contender
 from crossfeed.baselines.results import Result
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.ingest.table import Table
+from crossfeed.jobs import Job, run_all
 from crossfeed.learning_curve.fleet import BySession, FleetContender, open_fleet
 from crossfeed.learning_curve.own_logs import JudgedWindows, OwnLogs, sides
 from crossfeed.learning_curve.result import folder_name, spoken
 from crossfeed.model.locate import FLEET
-from crossfeed.progress import be_quiet, console, is_quiet, progress
 from crossfeed.training.budget import BUDGETS, planned
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.windows.listing import list_windows, pair_up
@@ -189,38 +188,19 @@ def effort(budget: str, size: Size, windows: int) -> Budget:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, order=True)
-class CurveRun:
-    """One model, so many minutes, one seed."""
-
-    model: str
-    minutes: float
-    seed: int
-
-    @property
-    def effort(self) -> float:
-        """About how long it takes, for the time left: networks learn, floors do not."""
-        slow = self.model in ARMS or self.model == FLEET
-        return 1.0 if self.model in FLOORS or not self.minutes else 20.0 if slow else 5.0
+CurveRun = tuple[str, float, int]  # a model, so many minutes, a seed
 
 
-def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, jobs: int) -> Iterator[tuple[CurveRun, Result]]:
-    """Bring every run to its end, in the order in which they end, under one bar."""
-    say, quiet = console(), is_quiet()
-    tasks, prepare = [(run,) for run in plan], partial(CurveRunner, runner.setting)
-    with progress("Learning curve", sum(run.effort for run in plan)) as bar:
-        be_quiet()  # the bars of single runs would cross this one
-        try:
-            results = run_tasks(_do_run, tasks, runner, jobs, prepare, lambda run: run.effort)
-            for number, (run, result) in enumerate(results, start=1):
-                told = f"{run.model}, {spoken(run.minutes)}, seed {run.seed}: {result.in_words('crps')}"
-                bar.advance(run.effort, told)
-                if not say.is_terminal:
-                    say.print(f"[{number}/{len(plan)}] {told}", markup=False)
-                yield run, result
-        finally:
-            be_quiet(quiet)
-
-
-def _do_run(runner: CurveRunner, run: CurveRun) -> tuple[CurveRun, Result]:
-    return run, runner.run(run.model, run.minutes, run.seed)
+def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, processes: int) -> dict[CurveRun, Result]:
+    """Bring every run to its end."""
+    jobs = [
+        Job(
+            f"{model}, {spoken(minutes)}, seed {seed}", CurveRunner.run, (model, minutes, seed),
+            runner.setting.folder / "logs" / folder_name(minutes) / f"{model}-seed{seed}.txt",
+            effort_of(model) if minutes else 1.0,
+        )
+        for model, minutes, seed in plan
+    ]  # fmt: skip
+    prepare = partial(CurveRunner, runner.setting)
+    done = run_all("Learning curve", jobs, runner, prepare, processes, lambda result: result.in_words("crps"))
+    return {(job.arguments[0], job.arguments[1], job.arguments[2]): result for job, result in done}

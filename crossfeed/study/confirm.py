@@ -6,7 +6,7 @@ They are added, too, until there are as many as the lock asks for: a search may 
 from collections.abc import Sequence
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.engines import Engine
+from crossfeed.jobs import Engine
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.outcomes import pool
 from crossfeed.study.record.rules import score_of

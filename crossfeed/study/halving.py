@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.engines import Engine
+from crossfeed.jobs import Engine
 from crossfeed.study.record import ledger
 from crossfeed.study.record.outcomes import outcomes
 from crossfeed.study.record.score import Score, rank

@@ -5,17 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.configuration import override
+from crossfeed.jobs import Engine, LocalEngine
 from crossfeed.model.network_config import Size
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
 from crossfeed.study.confirm import FINALISTS, confirm
 from crossfeed.study.contrast import ContrastLine, MachineLine, contrasts, machine_lines
 from crossfeed.study.declare import declare
-from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, refuse_plain_search
 from crossfeed.study.lock import lock
 from crossfeed.study.opening import release, unseal
 from crossfeed.study.protocol import init
-from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.record import ledger
 from crossfeed.study.record.confirmation import Confirmation
@@ -137,10 +136,6 @@ class Study:
     def release(self, out: Path | str) -> list[Path]:
         """Hand the target tables back, after the confirmatory result; nothing can be declared from then on."""
         return release(self.store, Path(out))
-
-    def prune(self) -> Pruning:
-        """Take away the weights of runs that can no longer be locked."""
-        return prune(self.store)
 
     def verify(self) -> Verification:
         """Find every byte that changed."""

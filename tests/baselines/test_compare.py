@@ -139,7 +139,7 @@ def test_a_diverging_baseline_is_reported_and_the_rest_goes_on(
     assert gru.remark == "diverged in 2 of 2 seeds: gru diverged: the loss is nan."
     assert floor.mean["source.rmse"] is not None
     assert "diverged" in (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert Result.read(tmp_path / "runs" / "gru-seed1.json").status == "diverged"
+    assert read_sealed(tmp_path / "runs" / "gru-seed1.json")["status"] == "diverged"
 
 
 def test_forecasts_that_are_no_numbers_count_as_diverged(
@@ -174,7 +174,7 @@ def test_a_damaged_result_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "gru-seed0.json"
     path.write_text('{"model": "gru"', encoding="utf-8")
     with pytest.raises(StorageError, match=r"gru-seed0\.json") as error:
-        Result.read(path)
+        Result.of(path, lambda: pytest.fail("made again"))
     assert "Delete the file" in str(error.value)
 
 

@@ -16,6 +16,7 @@ from crossfeed.baselines.results import Result
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
+from crossfeed.json_file import read_sealed
 from crossfeed.learning_curve.curve import learning_curve
 from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetContender
 from crossfeed.learning_curve.result import LearningCurve
@@ -91,7 +92,7 @@ def test_files_hold_what_was_found_and_can_be_read_back(drawn: tuple[LearningCur
 def test_of_every_run_it_is_written_whether_the_plan_was_looked_at(drawn: tuple[LearningCurve, Path]) -> None:
     listens = {"fleet": True, "ridge": True, "persistence": False, "mean": False}
     files = [path for path in (drawn[1] / "runs").rglob("*.json") if "uses_future_commands" in path.read_text("utf-8")]
-    finished = [result for path in files if (result := Result.read(path)).status == "finished"]
+    finished = [result for path in files if (result := Result(**read_sealed(path))).status == "finished"]
     assert len(finished) == 14, "ridge has nothing to learn from twice"
     assert all(result.uses_future_commands == listens[result.model] for result in finished)
 

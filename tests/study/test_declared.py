@@ -79,7 +79,7 @@ def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
 
 def test_a_declared_opening_came_before_the_confirmatory_one(locked: Study) -> None:
     locked.declare("revin", ARMS, 1, CONDITION)
-    locked.search(InProcess())
+    locked.search(InProcess("cpu"))
     with pytest.raises(ConfigError, match="confirmatory opening comes first"):
         locked.unseal("revin")
     assert not {"verdict", "opening"} & set(kinds(locked))
@@ -141,7 +141,7 @@ def ablated_folder(opened_folder: Path, tmp_path_factory: pytest.TempPathFactory
     """The opened study with an ablation that was declared and trained."""
     study = Study(shutil.copytree(opened_folder, tmp_path_factory.mktemp("ablated") / "study"))
     study.declare("revin", ARMS, 1, CONDITION)
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     return study.store.folder
 
 

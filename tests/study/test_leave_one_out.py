@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         toy_table(machine, sessions=8, rows=50, seed=number, absent=absent).write(place / f"{machine}.parquet")
         words += ["--source", place / f"{machine}.parquet"]
     words += as_words(ONE_STEP)
-    shown = command(*words, engine=InProcess())
+    shown = command(*words, engine=InProcess("cpu"))
     assert "leave-one-out: RMSE of each machine" in shown
     assert all(machine in shown for machine in FLEET)
     return place / "study"

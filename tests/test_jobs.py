@@ -1,0 +1,103 @@
+"""Jobs: each outcome is made once, a job that dies is begun again, and processes find what one process finds."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossfeed.errors import ConfigError, CrossfeedError, StorageError
+from crossfeed.jobs import InProcess, Job, LocalEngine, RayEngine, make_engine, once, run_all
+
+FACTOR = 3
+
+
+def prepared() -> int:
+    return FACTOR
+
+
+def times(factor: int, number: int) -> int:
+    print(f"{number} by {factor}", flush=True)
+    return factor * number
+
+
+def dying(factor: int, number: int, mark: Path) -> int:
+    """Dies by its own hand the first time."""
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return factor * number
+
+
+def always_dying(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refused(*_: Any) -> None:
+    raise CrossfeedError("This cannot be.")
+
+
+def job(folder: Path, call: Any, number: int, *more: Any) -> Job:
+    return Job(f"job {number}", call, (number, *more), folder / f"{number}.txt")
+
+
+def outcomes(engine: LocalEngine | InProcess, jobs: Sequence[Job]) -> dict[str, int]:
+    waiting = iter(jobs)
+    return {one.name: found for one, found in engine.run(lambda: next(waiting, None), prepared)}
+
+
+def test_processes_find_what_this_process_finds_and_write_logs(tmp_path: Path) -> None:
+    jobs = [job(tmp_path, times, number) for number in range(5)]
+    found = outcomes(LocalEngine(2), jobs)
+    assert found == outcomes(InProcess(), jobs) == {f"job {number}": FACTOR * number for number in range(5)}
+    assert [(tmp_path / f"{number}.txt").read_text() for number in range(5)] == [f"{n} by {FACTOR}\n" for n in range(5)]
+
+
+def test_a_job_that_dies_is_begun_again_and_the_others_go_on(tmp_path: Path) -> None:
+    jobs = [job(tmp_path, dying, 1, tmp_path / "mark"), job(tmp_path, times, 2), job(tmp_path, times, 3)]
+    assert outcomes(LocalEngine(1), jobs) == {"job 1": FACTOR, "job 2": 2 * FACTOR, "job 3": 3 * FACTOR}
+    assert (tmp_path / "mark").exists()
+
+
+def test_a_job_that_always_dies_or_is_refused_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
+    with pytest.raises(CrossfeedError, match=f"'job 1' ended with code -{signal.SIGKILL.value} .* it said nothing"):
+        outcomes(LocalEngine(1), [job(tmp_path, always_dying, 1)])
+    with pytest.raises(CrossfeedError, match=r"'job 2' ended with code 2 .*This cannot be") as caught:
+        outcomes(LocalEngine(1), [job(tmp_path, refused, 2)])
+    assert str(tmp_path / "2.txt") in caught.value.remedy
+
+
+def test_an_outcome_is_made_once_and_appears_whole(tmp_path: Path) -> None:
+    path, made = tmp_path / "runs" / "a.json", []
+
+    def make() -> dict[str, Any]:
+        made.append(None)
+        return {"rmse": 0.5}
+
+    assert once(path, make) == once(path, make) == {"rmse": 0.5}
+    assert len(made) == 1
+    assert [entry.name for entry in path.parent.iterdir()] == ["a.json"], "no lock stays behind"
+    path.write_text(path.read_text().replace("0.5", "0.4"))
+    with pytest.raises(StorageError, match="was changed"):
+        once(path, make)
+
+
+def test_in_a_pipe_every_job_that_ended_is_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    jobs = [job(tmp_path, times, number) for number in range(2)]
+    assert [found for _, found in run_all("Jobs", jobs, FACTOR, prepared, 1, lambda found: f"found {found}")] == [0, 3]
+    assert capfd.readouterr().err.splitlines() == ["[1/2] job 0: found 0", "[2/2] job 1: found 3"]
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no engine 'cloud'"):
+        make_engine("cloud", 1)
+
+
+def test_ray_without_the_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match="needs the package ray") as caught:
+        next(RayEngine().run(lambda: None))
+    assert "crossfeed[ray]" in caught.value.remedy
