@@ -33,7 +33,7 @@ PRELOADED = ("crossfeed.evaluation.bundle", "crossfeed.training.run", "pyarrow.p
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobSpec:
     """A name, the call that makes its outcome, the log of its process, and about how long it takes."""
 
     name: str
@@ -43,7 +43,7 @@ class Job:
     effort: float = 1.0
 
 
-NextJob = Callable[[], Job | None]
+NextJob = Callable[[], JobSpec | None]
 Prepare = Callable[[], Any] | None
 
 
@@ -63,7 +63,7 @@ class Engine(Protocol):
     @property
     def device(self) -> str: ...
 
-    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[Job, Any]]: ...
+    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[JobSpec, Any]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class InProcess:
 
     device: str = "auto"
 
-    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[Job, Any]]:
+    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[JobSpec, Any]]:
         shared = () if prepare is None else (prepare(),)
         while (job := next_job()) is not None:
             yield job, job.call(*shared, *job.arguments)
@@ -89,11 +89,11 @@ class LocalEngine:
     device: str = "auto"
     threads: int = 1
 
-    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[Job, Any]]:
+    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[JobSpec, Any]]:
         idle: list[_Worker] = []
-        busy: dict[Connection, tuple[_Worker, Job, int]] = {}
+        busy: dict[Connection, tuple[_Worker, JobSpec, int]] = {}
 
-        def hand_out(job: Job, attempt: int) -> None:
+        def hand_out(job: JobSpec, attempt: int) -> None:
             worker = idle.pop() if idle else self._worker(prepare, job.log)
             busy[worker.connection] = worker, job, attempt
             with suppress(BrokenPipeError):  # one that ended while it was idle counts as a job that died
@@ -164,9 +164,9 @@ def _work(connection: Connection, threads: int, prepare: Prepare) -> None:
         connection.send(outcome)
 
 
-def _received(connection: Connection) -> Job | None:
+def _received(connection: Connection) -> JobSpec | None:
     try:
-        job: Job = connection.recv()
+        job: JobSpec = connection.recv()
     except EOFError:
         return None
     return job
@@ -183,7 +183,7 @@ def _write_words_to(log: Path) -> None:
     os.close(words)
 
 
-def _without_outcome(job: Job, code: int | None) -> CrossfeedError:
+def _without_outcome(job: JobSpec, code: int | None) -> CrossfeedError:
     said = job.log.read_text(encoding="utf-8", errors="replace").splitlines() if job.log.is_file() else []
     told = "\n".join(said[-3:]) or "it said nothing."
     return CrossfeedError(
@@ -230,14 +230,14 @@ class RayEngine:
     jobs: int = 8
     device: str = "auto"
 
-    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[Job, Any]]:
+    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[JobSpec, Any]]:
         ray = need("ray", "The engine 'ray'", "ray")
         if not ray.is_initialized():
             ray.init(address=self.address, log_to_driver=False, configure_logging=False)
         remote = ray.remote(
             num_cpus=1, num_gpus=self.gpus_per_run, max_retries=ATTEMPTS - 1, retry_exceptions=False
         )(_execute_on_worker)  # fmt: skip
-        waiting: dict[Any, Job] = {}
+        waiting: dict[Any, JobSpec] = {}
         while True:
             while len(waiting) < self.jobs and (job := next_job()) is not None:
                 waiting[remote.remote(job, prepare)] = job
@@ -251,7 +251,7 @@ class RayEngine:
                 raise CrossfeedError(f"Run '{job.name}' failed on the cluster: {error}") from error
 
 
-def _execute_on_worker(job: Job, prepare: Prepare) -> Any:
+def _execute_on_worker(job: JobSpec, prepare: Prepare) -> Any:
     import torch
 
     torch.set_num_threads(1)
@@ -288,9 +288,9 @@ def one_bar(title: str, count: int, effort: float) -> Iterator[Callable[[str, fl
 
 
 def run_all(
-    title: str, plan: Sequence[Job], shared: Any, prepare: Callable[[], Any], processes: int,
+    title: str, plan: Sequence[JobSpec], shared: Any, prepare: Callable[[], Any], processes: int,
     words: Callable[[Any], str],
-) -> Iterator[tuple[Job, Any]]:  # fmt: skip
+) -> Iterator[tuple[JobSpec, Any]]:  # fmt: skip
     """Every job with what all share: here one after the other, or in processes that each `prepare`, longest first."""
     engine: Engine = InProcess()
     if processes > 1:

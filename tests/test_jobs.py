@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
-from crossfeed.jobs import InProcess, Job, LocalEngine, RayEngine, make_engine, once, run_all
+from crossfeed.jobs import InProcess, JobSpec, LocalEngine, RayEngine, make_engine, once, run_all
 
 FACTOR = 3
 
@@ -40,11 +40,11 @@ def refused(*_: Any) -> None:
     raise CrossfeedError("This cannot be.")
 
 
-def job(folder: Path, call: Any, number: int, *more: Any) -> Job:
-    return Job(f"job {number}", call, (number, *more), folder / f"{number}.txt")
+def job(folder: Path, call: Any, number: int, *more: Any) -> JobSpec:
+    return JobSpec(f"job {number}", call, (number, *more), folder / f"{number}.txt")
 
 
-def outcomes(engine: LocalEngine | InProcess, jobs: Sequence[Job]) -> dict[str, int]:
+def outcomes(engine: LocalEngine | InProcess, jobs: Sequence[JobSpec]) -> dict[str, int]:
     waiting = iter(jobs)
     return {one.name: found for one, found in engine.run(lambda: next(waiting, None), prepared)}
 

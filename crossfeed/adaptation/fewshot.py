@@ -13,7 +13,7 @@ from crossfeed.adaptation.support import support_and_query
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.products import wide_products
@@ -68,7 +68,7 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
             ahead_SHC = torch.cat([errors_in_advance(forecaster, batch) for batch in batches(data.windows, index_W)])
             learn(prepared, data.windows, index_W, ahead_SHC, config)
             adapted, moved, updates = finish(prepared), prepared.count, config.steps
-        own = evaluate(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
+        own = score_windows(adapted, data, divided.query, title=f"Few-shot {fraction:.0%}")
         scores.append(own)
         row = FractionResult(
             fraction=fraction,

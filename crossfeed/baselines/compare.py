@@ -18,7 +18,7 @@ from crossfeed.errors import ConfigError, CrossfeedError, ForecastError, Storage
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.ingest.align import check_row_period
 from crossfeed.ingest.table import Table
-from crossfeed.jobs import Job, run_all
+from crossfeed.jobs import JobSpec, run_all
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
 from crossfeed.training.run_config import RunConfig, preset
@@ -109,7 +109,7 @@ def compare(
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim(folder, "comparison.json", identity, "a comparison")
     plan = [
-        Job(
+        JobSpec(
             f"{one.name}, seed {seed}", do_run, (one.name, seed), folder / "logs" / f"{one.name}-seed{seed}.txt",
             effort_of(one.name),
         )

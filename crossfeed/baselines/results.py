@@ -12,7 +12,7 @@ from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.contenders import ComparisonData
 from crossfeed.errors import StorageError
 from crossfeed.evaluation.command_use import false_plan
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.grid import Grid
 from crossfeed.jobs import once
@@ -62,11 +62,11 @@ def result_file(folder: Path, model: str, seed: int) -> Path:
 
 def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
     """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
-    scores = evaluate(forecaster, data)
+    scores = score_windows(forecaster, data)
     pooled = scores.metrics()
     index_W = data.sample(_PROBED)
-    true = scores if len(index_W) == len(data.windows) else evaluate(forecaster, data, index_W)
-    shuffled = evaluate(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
+    true = scores if len(index_W) == len(data.windows) else score_windows(forecaster, data, index_W)
+    shuffled = score_windows(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
     rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
     return {
         **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},

@@ -20,10 +20,10 @@ RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
 
 def prepare(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Logs become tables, and the audit looks at both."""
-    from crossfeed.audits.run import audit_files
+    from crossfeed.audits.run import audit
 
     source, target = make_tables(folder, settings)
-    found = audit_files([folder / SOURCE, folder / TARGET])
+    found = audit([folder / SOURCE, folder / TARGET])
     write_sealed(folder / AUDIT, found.to_dict())
     shared = int(target.present().sum())
     told = (

@@ -18,7 +18,7 @@ from torch import Tensor
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.calibration import calibration, calibration_penalty
 from crossfeed.evaluation.command_use import under_false_plans
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.opened_model import WorldModelForecaster
@@ -57,9 +57,9 @@ def measure_bundle(
     every = torch.arange(len(data.windows))
     plans = under_false_plans(forecaster, data, every, ["shuffled"], PROTOCOL_SEED)
     clean, shuffled = plans["true"], plans["shuffled"]
-    schema_drop = evaluate(forecaster, reduced, title="Bundle: schema-drop")
-    masked = evaluate(forecaster, data, change=_suite_mask, title="Bundle: masked")
-    shifted = evaluate(
+    schema_drop = score_windows(forecaster, reduced, title="Bundle: schema-drop")
+    masked = score_windows(forecaster, data, change=_suite_mask, title="Bundle: masked")
+    shifted = score_windows(
         forecaster, data, world=lambda batch, _: level_shift(batch, PROTOCOL_SEED), title="Bundle: level shift"
     )
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
@@ -113,7 +113,7 @@ def _by_machine(forecaster: WorldModelForecaster, tables: Sequence[Table], confi
     found = {}
     for machine in machines:
         data = whole.of_machine(forecaster.model, machine, "validation", config.data.stride)
-        scores = evaluate(forecaster, data, title=f"Bundle: {machine}")
+        scores = score_windows(forecaster, data, title=f"Bundle: {machine}")
         anchor = _anchor(scores, data)
         found[machine] = {
             **scores.metrics(),

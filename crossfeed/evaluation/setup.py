@@ -5,7 +5,6 @@ What a model was trained on is rebuilt from its tables: their split, and windows
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from crossfeed.errors import ConfigError, TableError
@@ -14,10 +13,8 @@ from crossfeed.evaluation.forecaster import Floor, floors
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
 from crossfeed.ingest.align import align
-from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part
 from crossfeed.windows.split_tables import DataConfig, SplitTables
@@ -152,11 +149,6 @@ def _strange_windows(
         tables, groups, model.normaliser, model.config.context, model.horizons, stride, model.device, hidden
     )
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
-
-
-def read_table(path: Path | str, schema: Schema) -> Table:
-    """A table to be aligned with a model: by its own schema where it has one, else by the model's."""
-    return Table.read(path, None if has_own_schema(Path(path)) else schema)
 
 
 def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:

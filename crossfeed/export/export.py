@@ -15,10 +15,11 @@ from crossfeed.atomic import atomic_file
 from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.setup import read_table, set_up
+from crossfeed.evaluation.setup import set_up
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
 from crossfeed.export.verify import ExportedForecaster, Price, check_export, price
 from crossfeed.extras import need
+from crossfeed.ingest.align import as_table
 from crossfeed.progress import progress
 from crossfeed.rows import check_levels
 
@@ -59,7 +60,7 @@ def export_model(
     opened = model if isinstance(model, OpenedModel) else open_model(model, "cpu")
     network = ExportedNetwork(opened.model, levels, members)
     fewer = len(network.members) < opened.model.members
-    data = set_up(opened, read_table(table, opened.model.schema)).data if table and (int8 or fewer) else None
+    data = set_up(opened, as_table(table, opened.model.schema)).data if table and (int8 or fewer) else None
     metadata = describe(opened, network)
     with tempfile.TemporaryDirectory() as folder, progress("Exporting", 4 if int8 else 3) as task:
         graph = to_onnx(network)

@@ -12,7 +12,7 @@ from crossfeed.distribution import Distribution, Gaussian, Mixture
 from crossfeed.distribution.distribution import tensors_of
 from crossfeed.edge import EdgeModel
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.export.graph import ExportedNetwork, random_windows
 from crossfeed.windows.windows import WindowBatch
@@ -104,7 +104,7 @@ class Price:
 def price(before: Forecaster, after: Forecaster, data: EvaluationSet) -> Price:
     """What the windows of a table say about the two, known before anything is written."""
     chosen = data.sample(PRICED_WINDOWS)
-    before_crps, after_crps = (evaluate(each, data, chosen).metrics()["crps"] for each in (before, after))
+    before_crps, after_crps = (score_windows(each, data, chosen).metrics()["crps"] for each in (before, after))
     if before_crps is None or after_crps is None or before_crps <= 0.0:
         raise ConfigError("The table has no measured value to compare forecasts with.", remedy="Give another table.")
     return Price(len(chosen), before_crps, after_crps)

@@ -14,7 +14,7 @@ from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.contenders import Fitted, arm_config
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.in_frame import InFrame
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster, open_model
@@ -151,7 +151,7 @@ class FleetContender:
             "validation", frame, self.judged.context, self.judged.horizons, data.stride, self.judged.device
         )
         judged = EvaluationSet(windows, sides.schema, frame, self.judged.space_for(sides.schema), "session")
-        crps = evaluate(WorldModelForecaster(of_frame(frame), FLEET), judged).metrics()["crps"]
+        crps = score_windows(WorldModelForecaster(of_frame(frame), FLEET), judged).metrics()["crps"]
         assert crps is not None, "validation windows show at least one sensor"
         return crps
 

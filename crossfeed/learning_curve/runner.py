@@ -14,7 +14,7 @@ from crossfeed.baselines.results import Result
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Floor, Forecaster
 from crossfeed.ingest.table import Table
-from crossfeed.jobs import Job, run_all
+from crossfeed.jobs import JobSpec, run_all
 from crossfeed.learning_curve.fleet import BySession, FleetContender, open_fleet
 from crossfeed.learning_curve.own_logs import JudgedWindows, OwnLogs, sides
 from crossfeed.learning_curve.result import folder_name, spoken
@@ -194,7 +194,7 @@ CurveRun = tuple[str, float, int]  # a model, so many minutes, a seed
 def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, processes: int) -> dict[CurveRun, Result]:
     """Bring every run to its end."""
     jobs = [
-        Job(
+        JobSpec(
             f"{model}, {spoken(minutes)}, seed {seed}", CurveRunner.run, (model, minutes, seed),
             runner.setting.folder / "logs" / folder_name(minutes) / f"{model}-seed{seed}.txt",
             effort_of(model) if minutes else 1.0,

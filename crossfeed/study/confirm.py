@@ -12,7 +12,7 @@ from crossfeed.study.record.outcomes import pool
 from crossfeed.study.record.rules import score_of
 from crossfeed.study.record.score import RunOutcome, Score, rank
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan, search
+from crossfeed.study.search import plan_runs, search
 from crossfeed.training.run_config import RunConfig
 
 FINALISTS = 5
@@ -45,7 +45,7 @@ def confirm(store: Store, engine: Engine, most_seeds: int) -> Confirmation:
     found = Confirmation(among, {seeds: leader_at(discovery, among, seeds, by)}, by)
     while (seeds < enough or not found.stable) and seeds < most_seeds:
         growing = among if len(found.leaders) == 1 else _leading(pool(store), among, by)
-        plan(store, {name: configs[name] for name in growing}, [seeds], "confirm")
+        plan_runs(store, {name: configs[name] for name in growing}, [seeds], "confirm")
         search(store, engine)
         seeds += 1
         found.leaders[seeds] = leader_at(pool(store), among, seeds, by)

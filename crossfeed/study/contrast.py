@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.statistics import bootstrap, compare
+from crossfeed.evaluation.statistics import bootstrap, paired_tests
 from crossfeed.study.record.declaration import declarations
 from crossfeed.study.record.outcomes import has_numbers
 from crossfeed.study.record.score import WEIGHTS
@@ -181,7 +181,7 @@ def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> lis
     lines = [_line(name, metric, reference, values[reference], runs[reference])]
     if not seeds:
         return lines
-    for found in compare(values, reference):
+    for found in paired_tests(values, reference):
         pairs = values[found.second] - values[reference]
         pairs = pairs[np.isfinite(pairs)]
         interval = bootstrap(np.stack([pairs, np.ones_like(pairs)], 1), _mean) if len(pairs) else None

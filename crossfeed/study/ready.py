@@ -14,7 +14,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.contrast import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, Settings, weights
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan
+from crossfeed.study.search import plan_runs
 from crossfeed.training.run_config import RunConfig
 
 
@@ -123,4 +123,4 @@ def plan_ready(store: Store, kind: str, base: RunConfig, seeds: int, only: Seque
         raise ConfigError(f"'{kind}' has no arm {', '.join(unknown)}.", expected=f"some of {', '.join(others)}")
     chosen = [reference, *(name for name in others if not only or name in only)]
     store.record("ready", {"kind": kind, "arms": chosen, "seeds": seeds})
-    return plan(store, {f"{kind}.{name}": configs[name] for name in chosen}, range(seeds), f"ready {kind}")
+    return plan_runs(store, {f"{kind}.{name}": configs[name] for name in chosen}, range(seeds), f"ready {kind}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from crossfeed.configuration import override, parse
 from crossfeed.errors import ConfigError, CrossfeedError, TrainingError
-from crossfeed.jobs import Engine, Job, once, one_bar
+from crossfeed.jobs import Engine, JobSpec, once, one_bar
 from crossfeed.locks import is_locked, locked
 from crossfeed.study.record.identity import check_version, code_hash, source_tables
 from crossfeed.study.record.outcomes import COLLAPSED, OUTCOME, artefacts
@@ -25,7 +25,7 @@ from crossfeed.training.run_config import RunConfig
 REPLAY_TOLERANCE = 1e-4
 
 
-def plan(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int], stage: str) -> int:
+def plan_runs(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int], stage: str) -> int:
     """Put every candidate with every seed on the list; a candidate that is there under another meaning is refused."""
     known = {run.candidate: run.config for run in store.runs()}
     runs: list[tuple[str, str, int, str, dict[str, Any]]] = []
@@ -42,12 +42,12 @@ def search(store: Store, engine: Engine) -> None:
     left = sum(run.status in UNFINISHED for run in store.runs())
     with owner(store.folder) as me, one_bar("Study", left, left) as tell:
 
-        def next_job() -> Job | None:
+        def next_job() -> JobSpec | None:
             run = store.claim(me)
             if run is None:
                 return None
             arguments = (store.folder.resolve(), run.name, engine.device, code_hash())
-            return Job(run.name, execute, arguments, store.folder / "logs" / f"{run.name}.txt")
+            return JobSpec(run.name, execute, arguments, store.folder / "logs" / f"{run.name}.txt")
 
         try:
             while True:

@@ -25,7 +25,7 @@ from crossfeed.study.record.outcomes import ranking
 from crossfeed.study.record.rules import LockedSeed, score_of
 from crossfeed.study.record.score import CandidateScore, Score
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan, search
+from crossfeed.study.search import plan_runs, search
 from crossfeed.study.verify import Verification, verify
 from crossfeed.training.run_config import RunConfig, preset
 
@@ -88,7 +88,7 @@ class Study:
         """Put candidates on the list, by default all of the protocol; gives the number of new runs."""
         refuse_plain_search(self.store)
         chosen = self.candidates() if candidates is None else candidates
-        return plan(self.store, chosen, range(seeds), "search")
+        return plan_runs(self.store, chosen, range(seeds), "search")
 
     def ready(self, kind: str, seeds: int, only: Sequence[str] = ()) -> int:
         """Plan the arms of a ready study (ablations, ..., leave-one-out); gives the new runs."""

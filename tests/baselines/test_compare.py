@@ -16,7 +16,7 @@ from crossfeed.baselines.contenders import NAMES, SHORT, Setting, arm_config, co
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.results import Result
 from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
-from crossfeed.evaluation.evaluate import evaluate
+from crossfeed.evaluation.evaluate import score_windows
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.setup import set_up
 from crossfeed.ingest.table import Table
@@ -260,7 +260,7 @@ def test_the_default_as_it_ships_takes_part_in_the_space_of_the_others(tmp_path:
     assert begun.remark == ""
     opened = open_model(tmp_path / "models" / "crossfeed+fleet-seed0", "cpu")
     for part, table in {"source": machine, "target": other}.items():
-        alone = evaluate(opened.forecaster, set_up(opened, table, sources=[machine]).data).metrics()
+        alone = score_windows(opened.forecaster, set_up(opened, table, sources=[machine]).data).metrics()
         assert begun.mean[f"{part}.rmse"] == pytest.approx(alone["rmse"], rel=1e-4)
         assert begun.mean[f"{part}.crps"] == pytest.approx(alone["crps"], rel=1e-4)
 

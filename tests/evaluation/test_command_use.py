@@ -5,7 +5,7 @@ import torch
 
 from crossfeed.distribution import Distribution
 from crossfeed.evaluation.command_use import CONDITIONS, KeptForecasts, command_use, false_plan
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import floors
 from crossfeed.json_file import plain
 from crossfeed.windows.windows import WindowBatch, mean_commands
@@ -83,7 +83,7 @@ def test_forecasts_that_were_kept_are_not_made_again(data: EvaluationSet) -> Non
 
     forecaster = Counting(data.normaliser)
     kept = KeptForecasts(data.sample(40))
-    evaluate(forecaster, data, on_forecast=[kept])
+    score_windows(forecaster, data, on_forecast=[kept])
     asked.clear()
     found = command_use(forecaster, data, kept=kept)
     assert sum(asked) == len(CONDITIONS) * 40

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.examples import ORDER, QUANTILES, choose_windows, example_forecasts
 from crossfeed.evaluation.forecaster import floors
-from crossfeed.front.evaluate import evaluate
+from crossfeed.evaluation.judge import evaluate
 from crossfeed.ingest.table import Table
 from tests.evaluation.conftest import TrainedRun
 from tests.evaluation.small_machine import (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.evaluation.evaluate import evaluate
+from crossfeed.evaluation.evaluate import score_windows
 from crossfeed.evaluation.forecaster import SMALLEST_SPREAD, floors, spread_out
 from tests.evaluation.small_machine import HORIZONS, evaluation_set, normaliser_of, small_table, window_set
 
@@ -36,7 +36,7 @@ def test_a_constant_and_an_unseen_channel_get_a_usable_spread() -> None:
 
 def test_an_unfitted_floor_is_a_point_without_intervals() -> None:
     data = evaluation_set()
-    metrics = evaluate(floors(HORIZONS)[0], data).metrics()
+    metrics = score_windows(floors(HORIZONS)[0], data).metrics()
     assert metrics["nll"] is None
     assert metrics["coverage90"] is None
     assert metrics["crps"] == pytest.approx(metrics["mae"])

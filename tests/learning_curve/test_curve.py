@@ -17,7 +17,7 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
-from crossfeed.learning_curve.curve import learning_curve
+from crossfeed.learning_curve.curve import curve
 from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetContender
 from crossfeed.learning_curve.result import LearningCurve
 from crossfeed.learning_curve.runner import effort
@@ -31,7 +31,7 @@ MODELS, MINUTES = "fleet,ridge,persistence,mean", "0,0.4,3,all"
 
 def run(table: Table, out: Path, fleet: Path, **more: Any) -> LearningCurve:
     words = {"models": MODELS, "minutes": MINUTES, "size": "tiny", "windows": 40, "device": "cpu", **more}
-    return learning_curve(table, out, fleet=fleet, **words)
+    return curve(table, out=out, fleet=fleet, **words)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def _sessions(out: Path, curve: LearningCurve) -> list[str]:
 
 def test_runs_side_by_side_give_the_same_curve(own: Table, tmp_path: Path) -> None:
     words: dict[str, Any] = {"models": "ridge,mean", "minutes": "0,4", "size": "tiny", "windows": 40, "device": "cpu"}
-    one, two = (learning_curve(own, tmp_path / str(jobs), jobs=jobs, **words) for jobs in (1, 2))
+    one, two = (curve(own, out=tmp_path / str(jobs), jobs=jobs, **words) for jobs in (1, 2))
     assert one.crossings == ()
     assert [(point.model, point.label) for point in one.points] == [(point.model, point.label) for point in two.points]
     for first, second in zip(one.points, two.points, strict=True):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
-from crossfeed.jobs import Engine, InProcess, Job, NextJob, Prepare
+from crossfeed.jobs import Engine, InProcess, JobSpec, NextJob, Prepare
 from crossfeed.study import vault
 from crossfeed.study.study import Study
 from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS, toy_table
@@ -37,7 +37,7 @@ class Invented:
     done: int = 0
     device: str = "cpu"
 
-    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[Job, dict[str, Any]]]:  # noqa: ARG002
+    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[JobSpec, dict[str, Any]]]:  # noqa: ARG002
         while (job := next_job()) is not None:
             if self.done == self.stop_after:
                 raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from crossfeed.baselines.budget import named_budget
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation import bundle
-from crossfeed.evaluation.statistics import compare
+from crossfeed.evaluation.statistics import paired_tests
 from crossfeed.ingest.resample import Resampling
 from crossfeed.study import opening, protocol
 from crossfeed.study.candidates import candidates_of
@@ -99,7 +99,7 @@ def empty_views(_: Path) -> None:
 
 
 def sign_flip_test(_: Path) -> None:
-    (found,) = compare({"a": np.array([1.0, 1.1, 1.2]), "b": np.array([0.9, 0.9, 0.9])}, "a")
+    (found,) = paired_tests({"a": np.array([1.0, 1.1, 1.2]), "b": np.array([0.9, 0.9, 0.9])}, "a")
     assert found.floor == found.p_sign_flip == 0.25
 
 
