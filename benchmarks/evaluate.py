@@ -19,7 +19,7 @@ from measuring import identity_normaliser, processor, sessions
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import COMMAND_WINDOWS, JudgedModel, judge
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
@@ -59,7 +59,7 @@ def costs(size: str, data: EvaluationSet) -> list[float]:
     probe = Probe.of(forecaster, data)
     probes = seconds(lambda: (robustness(probe), slower_logging(probe), channel_curve(probe)))
     layers = seconds(lambda: conformal_coverage(record, scores, data))
-    whole = seconds(lambda: judge([JudgedModel(forecaster, data)], floors(model.horizons), 1.0, "full"))
+    whole = seconds(lambda: judge([JudgedModel(forecaster, data)], naive_baselines(model.horizons), 1.0, "full"))
     return [first, plans, naive * (1 + len(CONDITIONS)), probes, layers, whole]
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crossfeed.audits.finding import AuditReport as AuditReport
     from crossfeed.audits.run import audit as audit
+    from crossfeed.baselines.networks import register_baseline as register_baseline
     from crossfeed.errors import CrossfeedError as CrossfeedError
     from crossfeed.evaluation.judge import evaluate as evaluate
     from crossfeed.evaluation.result import Evaluation as Evaluation
@@ -54,6 +55,7 @@ _HOMES = {
     "evaluate": "crossfeed.evaluation.judge",
     "fit": "crossfeed.front.fit",
     "load": "crossfeed.front.fitted_model",
+    "register_baseline": "crossfeed.baselines.networks",
     "what_if": "crossfeed.front.what_if",
 }
 __all__ = [*_HOMES, "__version__"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from crossfeed.baselines import ARMS
 from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.clones import find_clones
-from crossfeed.baselines.contenders import FLOORS, ComparisonData, Fitted, Setting, comparison_data, contender, line_up
+from crossfeed.baselines.contenders import NAIVE, ComparisonData, Fitted, Setting, comparison_data, contender, line_up
+from crossfeed.baselines.networks import modules_of_registered
 from crossfeed.baselines.results import ComparisonTable, Result, measure, result_file, write_table
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, CrossfeedError, ForecastError, StorageError, TrainingError
@@ -41,10 +43,12 @@ class ComparisonInputs:
 
 def effort_of(model: str) -> float:
     """About how long a run takes beside others; the longest, begun last, would leave the other processes idle."""
-    return 20.0 if model in ARMS or model == FLEET else 1.0 if model in FLOORS else 5.0
+    return 20.0 if model in ARMS or model == FLEET else 1.0 if model in NAIVE else 5.0
 
 
-def _prepare(inputs: ComparisonInputs) -> tuple[ComparisonInputs, ComparisonData]:
+def _prepare(inputs: ComparisonInputs, modules: Sequence[str]) -> tuple[ComparisonInputs, ComparisonData]:
+    for module in modules:
+        import_module(module)
     return inputs, inputs.data()
 
 
@@ -115,9 +119,9 @@ def compare(
         )
         for one in contenders for seed in one.seeds(seeds)
     ]  # fmt: skip
-    done = run_all(
-        "Comparison", plan, (inputs, data), partial(_prepare, inputs), jobs, lambda one: one.in_words("rmse")
-    )
+    modules = modules_of_registered(one.name for one in contenders) if jobs > 1 else ()
+    prepare = partial(_prepare, inputs, modules)
+    done = run_all("Comparison", plan, (inputs, data), prepare, jobs, lambda result: result.in_words("rmse"))
     found = {job.arguments: result for job, result in done}
     missing |= {one.model: f"not run: {one.reason}" for one in found.values() if one.status == "not run"}
     results = [found[job.arguments] for job in plan if found[job.arguments].status != "not run"]

@@ -19,7 +19,7 @@ from crossfeed.baselines.regression import RidgeForecaster, TreesForecaster, mis
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import Floor, Forecaster, Learner
+from crossfeed.evaluation.forecaster import Forecaster, Learner, NaiveForecaster
 from crossfeed.evaluation.in_frame import InFrame
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.ingest.table import Table
@@ -173,9 +173,8 @@ def begun_with(arm: str, tables: Sequence[Table], config: RunConfig) -> Path | N
     return path
 
 
-FLOORS = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
+NAIVE = {"persistence": persistence, "drift": linear_drift, "mean": context_mean}
 CLASSICS = ("ridge", "trees")
-NAMES = (*FLOORS, *CLASSICS, *RECIPES, *ARMS, *REPOSITORIES)
 SHORT = (
     "persistence", "drift", "ridge", "trees", "gru", "gru+revin", "rssm", "patchtst", "itransformer", "crossfeed",
     "crossfeed+fleet",
@@ -225,12 +224,17 @@ class Setting:
     clones: dict[str, Clone]
 
 
+def baseline_names() -> tuple[str, ...]:
+    """Everybody who can be compared, those registered by a user too."""
+    return (*NAIVE, *CLASSICS, *RECIPES, *ARMS, *REPOSITORIES)
+
+
 def line_up(models: str, setting: Setting) -> tuple[list[Contender], dict[str, str]]:
     """Turn `all`, `short` or `gru,patchtst+blind` into contenders, and name those of a list that cannot take part.
 
     A model asked for by its own name that cannot run is an error at once, before anything is trained.
     """
-    everybody = [name for name in NAMES if name not in REPOSITORIES or name in setting.clones]
+    everybody = [name for name in baseline_names() if name not in REPOSITORIES or name in setting.clones]
     listed = {"all": everybody, "short": [*SHORT, *setting.clones]}.get(models.strip())
     names = listed or [name.strip() for name in models.split(",") if name.strip()]
     if not names:
@@ -247,17 +251,17 @@ def contender(spec: str, setting: Setting) -> Contender:
     if spec in ARMS:
         return Contender(spec, "masked", True, _fit_arm(spec, setting))
     name, *options = spec.split("+")
-    if name not in NAMES or not set(options) <= set(OPTIONS):
+    if name not in baseline_names() or not set(options) <= set(OPTIONS):
         raise ConfigError(
             f"There is no model '{spec}'.",
-            expected=f"all, short, or some of {', '.join(NAMES)}; networks take +{', +'.join(OPTIONS)}",
+            expected=f"all, short, or some of {', '.join(baseline_names())}; networks take +{', +'.join(OPTIONS)}",
         )
     chosen = frozenset(options)
     if chosen and name not in RECIPES and (name not in CLASSICS or chosen != {"blind"}):
         allowed = "+blind only" if name in CLASSICS else "no option"
         raise ConfigError(f"'{name}' takes {allowed}, '{spec}' asks for more.", remedy=f"Ask for '{name}'.")
-    if name in FLOORS:
-        fit = _fit_learner(lambda data: Floor(name, FLOORS[name], data.training.train.horizons))
+    if name in NAIVE:
+        fit = _fit_learner(lambda data: NaiveForecaster(name, NAIVE[name], data.training.train.horizons))
         return Contender(name, "forecast at the source mean", False, fit)
     if name == "ridge":
         inputs = NetworkInputs(plan="blind" not in chosen)

@@ -131,11 +131,11 @@ class ComparisonTable:
             f"Errors in z-units of the source's train rows, over present entries of all horizons; {counts} windows.",
             f"Learned on {len(train.train)} windows, stopped on {len(train.validation)}; size {size}; "
             f"budget {budget.sentence()}; "
-            f"{max((row.seeds for row in rows), default=0)} seeds (floors and ridge have none).",
+            f"{max((row.seeds for row in rows), default=0)} seeds (naive baselines and ridge have none).",
             "cmd: RMSE under the planned commands of another window / under the true ones; 1 is not listening. size: "
             "trained numbers (trees: leaves). s: seconds of training.",
-            "Point forecasters (floors, ridge, trees, patchtst, itransformer) have the spread of their own errors on "
-            "train or validation windows, whichever is larger (floors: on train windows).",
+            "Point forecasters (naive baselines, ridge, trees, patchtst, itransformer) have the spread of their own "
+            "errors on train or validation windows, whichever is larger (naive baselines: on train windows).",
             *([decided] if lively else []),
         ))  # fmt: skip
 

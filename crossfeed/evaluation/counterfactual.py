@@ -15,7 +15,7 @@ import torch
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.command_use import ratio, with_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
-from crossfeed.evaluation.forecaster import BATCH, Forecaster, floors
+from crossfeed.evaluation.forecaster import BATCH, Forecaster, naive_baselines
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.ingest.table import Group, Table
@@ -150,7 +150,7 @@ def counterfactual_error(
         windows = WindowSet.build(table, None, normaliser, context, horizons, device=device)
         sets[name] = EvaluationSet(windows, table.schema, normaliser, space, "run")
     factual = sets[FACTUAL]
-    persistence = floors(horizons)[0]
+    persistence = naive_baselines(horizons)[0]
     result: dict[str, Any] = {
         "cases": len(factual.windows),
         "jobs": list(factual.runs),

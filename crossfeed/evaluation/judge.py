@@ -1,4 +1,4 @@
-"""The one place where an evaluation is made: models beside floors on the same windows, then the probes.
+"""The one place where an evaluation is made: models beside naive baselines on the same windows, then the probes.
 
 `judge` serves both: `evaluate`, one model on any table, and `evaluate_target`, the models of a study.
 """
@@ -15,7 +15,7 @@ from crossfeed.evaluation.command_use import KeptForecasts, command_use
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
 from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.examples import example_forecasts
-from crossfeed.evaluation.forecaster import Floor, Forecaster
+from crossfeed.evaluation.forecaster import Forecaster, NaiveForecaster
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.evaluation.opened_model import AnyModel, WorldModelForecaster, as_opened
 from crossfeed.evaluation.records import Unit
@@ -47,9 +47,9 @@ class JudgedModel:
 
 
 def judge(
-    models: Sequence[JudgedModel], floors: Sequence[Floor], period: float, suite: Suite = "standard"
+    models: Sequence[JudgedModel], naive: Sequence[NaiveForecaster], period: float, suite: Suite = "standard"
 ) -> Evaluation:
-    """Score models and floors on the same windows; commands and robustness are probed for the models alone.
+    """Score models and naive baselines on the same windows; commands and robustness are probed for the models alone.
 
     A forecaster that returns NaN is left out with its reason and the others go on.
     """
@@ -59,7 +59,7 @@ def judge(
     records = {one.name: ForecastRecorder(one.data.windows) for one in models} if suite == "full" else {}
     scores: dict[str, Scores] = {}
     excluded: dict[str, str] = {}
-    for one in [*models, *(JudgedModel(floor, data) for floor in floors)]:
+    for one in [*models, *(JudgedModel(one, data) for one in naive)]:
         try:
             listening = [listener[one.name] for listener in (kept, records) if one.name in listener]
             scores[one.name] = score_windows(one.forecaster, one.data, on_forecast=listening)
@@ -88,7 +88,7 @@ def judge(
         period=period,
         space=data.space.hash(),
         window_hash=data.windows.hash(),
-        floors_have_spread=any(floor.fitted for floor in floors),
+        floors_have_spread=any(one.fitted for one in naive),
         **full,
     )
 
@@ -125,12 +125,12 @@ def evaluate(
     part: Side = "auto", suite: Suite = "standard", unit: Unit | None = None, machine: str | None = None,
     new_sensors: bool = False, out: Path | str | None = None, device: str = "auto",
 ) -> Evaluation:  # fmt: skip
-    """Judge a model on a table beside its floors; the result prints the verdict on every channel first.
+    """Judge a model on a table beside its naive baselines; the result prints the verdict on every channel first.
 
     Of a table the model was trained on the test side counts (`part` names another), of any other all of it. `source`:
-    tables it was trained on, which give the floors their spread. `suite="full"` adds robustness. `new_sensors` judges
-    sensors that the model never met as well, where it began with fleet. The result has `verdict()`,
-    `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
+    tables it was trained on, which give the naive baselines their spread. `suite="full"` adds robustness.
+    `new_sensors` judges sensors that the model never met as well, where it began with fleet. The result has
+    `verdict()`, `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
     `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
 
     Examples:
@@ -164,7 +164,7 @@ def evaluate(
 
         counterfactual = on_simulated_machine(forecaster, machine, setup.data.space)
     result = replace(
-        judge([JudgedModel(forecaster, setup.data)], setup.floors, table.period, suite),
+        judge([JudgedModel(forecaster, setup.data)], setup.naive, table.period, suite),
         model=ModelFacts(opened.path.name, forecaster.name, opened.sha256),
         table=TableFacts(file, table.fingerprint(), tuple(table.machines())),
         part=setup.part,
@@ -181,7 +181,7 @@ def evaluate(
 def evaluate_target(
     models: Mapping[str, tuple[WorldModel, RunConfig]], sources: Sequence[Table], targets: Sequence[Table]
 ) -> Evaluation:
-    """Score every model of a study once, on machines nobody trained on; the floors are fitted on the source."""
+    """Score every model of a study once, on machines nobody trained on; naive baselines are fitted on the source."""
     if not models:
         raise ConfigError("No model was given to evaluate on the target.")
     first, config = next(iter(models.values()))
@@ -190,4 +190,4 @@ def evaluate_target(
     for name, (model, _) in models.items():
         data = foreign_set(model, targets, source.space)
         judged.append(JudgedModel(WorldModelForecaster(model, name).reading(data.windows), data))
-    return judge(judged, source.floors(first), targets[0].period)
+    return judge(judged, source.naive_baselines(first), targets[0].period)

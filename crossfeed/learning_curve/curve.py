@@ -193,6 +193,6 @@ def _meaning(runner: CurveRunner) -> list[str]:
         "that nobody learns from, over all horizons, in standard deviations of all own logs.",
         f"The first minutes of the other sessions, in the order of time, are learned from; normalisers see them alone. "
         f"Size {setting.size}, budget {setting.budget}.",
-        f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and floors have the spread "
-        "of their errors in them; windows that end inside these rows are judged for nobody.",
+        f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and naive baselines have "
+        "the spread of their errors in them; windows that end inside these rows are judged for nobody.",
     ]

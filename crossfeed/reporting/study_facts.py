@@ -54,7 +54,7 @@ class StudyFacts:
     openings: Sequence[OpeningFacts]
     sides: Sequence[Mapping[str, Any]]
     contrasts: Sequence[ContrastLine]
-    strangers: Sequence[MachineLine]
+    held_out: Sequence[MachineLine]
 
     def entries(self, kind: str) -> list[Entry]:
         return [entry for entry in self.ledger if entry.kind == kind]
@@ -113,7 +113,7 @@ def read_study(folder: Path) -> StudyFacts:
             openings=_openings(folder, history),
             sides=_sides(folder, protocol),
             contrasts=contrasts(store) if any(comparisons(store)) else [],
-            strangers=machine_lines(store),
+            held_out=machine_lines(store),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # a study.db that holds something else
         raise StorageError(

@@ -25,17 +25,18 @@ LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"  # the ready study
 
 @dataclass(frozen=True, slots=True)
 class MachineLine:
-    """One machine met as a stranger, beside the same machine when it was in training, and beside the last value.
+    """One held-out machine, beside the same machine when it was in training, and beside the last value.
 
-    RMSE in z-units of all machines' train rows. `difference` pairs the two by seed; above 0 the stranger costs.
+    RMSE in z-units of all machines' train rows. `difference` pairs the two by seed; above 0 it costs not
+    to have seen the machine.
     `leakage` says how well the trained machines can be told from the representation of the model without this one.
     """
 
     machine: str
     windows: int
     seeds: int
-    stranger: float
-    stranger_spread: float
+    held_out: float
+    held_out_spread: float
     trained: float
     difference: float
     persistence: float
@@ -78,8 +79,8 @@ def _machine_line(
         machine=machine,
         windows=first["windows"],
         seeds=len(met),
-        stranger=fmean(errors),
-        stranger_spread=stdev(errors) if len(errors) > 1 else math.nan,
+        held_out=fmean(errors),
+        held_out_spread=stdev(errors) if len(errors) > 1 else math.nan,
         trained=_mean_of([scores["rmse"] for scores in known.values()]),
         difference=_mean_of(pairs),
         persistence=first["persistence_rmse"],

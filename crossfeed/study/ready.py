@@ -3,7 +3,7 @@
 `ablations` are the factors of the paper's Table 2b, each with the settings its text names, on the pre-search
 configuration. `initialisation` is its comparison of scratch, pretrained body and complete checkpoint. `channel-drop`
 and `no-latent` are what the paper lacks: how much to drop, and whether the latent objective earns its place.
-`leave-one-out` trains on a fleet without each of its machines in turn, and meets that machine as a stranger.
+`leave-one-out` trains on a fleet without each of its machines in turn, and forecasts the machine that was held out.
 """
 
 from collections.abc import Sequence

@@ -98,8 +98,8 @@ class Study:
         """Every arm of ready studies and declared ablations against its reference, paired by seed."""
         return contrasts(self.store)
 
-    def strangers(self) -> list[MachineLine]:
-        """Every machine of a fleet as a stranger (ready study leave-one-out), beside itself in training."""
+    def held_out(self) -> list[MachineLine]:
+        """Every machine of a fleet held out (ready study leave-one-out), beside itself in training."""
         return machine_lines(self.store)
 
     def search(self, engine: Engine | None = None) -> None:

@@ -12,7 +12,15 @@ import torch
 from crossfeed.baselines import ARMS, networks
 from crossfeed.baselines.budget import Budget, budget_of
 from crossfeed.baselines.compare import Comparison, compare
-from crossfeed.baselines.contenders import NAMES, SHORT, Setting, arm_config, config_of, contender, line_up
+from crossfeed.baselines.contenders import (
+    SHORT,
+    Setting,
+    arm_config,
+    baseline_names,
+    config_of,
+    contender,
+    line_up,
+)
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.results import Result
 from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
@@ -214,7 +222,7 @@ def setting(budget: Budget) -> Setting:
 def test_lists_name_everybody_and_missing_extras_are_said(tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     everybody, missing = line_up("all", setting(tiny_budget))
-    assert {one.name for one in everybody} == {n for n in NAMES if not n.startswith("official")} - {"trees"}
+    assert {one.name for one in everybody} == {n for n in baseline_names() if not n.startswith("official")} - {"trees"}
     assert "crossfeed[trees]" in missing["trees"]
     short, _ = line_up("short", setting(tiny_budget))
     assert [one.name for one in short] == [name for name in SHORT if name != "trees"]
@@ -285,6 +293,32 @@ def test_runs_side_by_side_give_the_numbers_of_runs_in_a_row(
     assert [row.model for row in together.table.rows] == models.split(",")
     for one, two in zip(alone.results, together.results, strict=True):
         assert two.scores["target"]["rmse"] == pytest.approx(one.scores["target"]["rmse"], rel=1e-4)
+
+
+def test_a_baseline_of_ones_own_takes_part_here_and_in_other_processes(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for known in (networks.RECIPES, networks._registered_in):
+        monkeypatch.setitem(known, "level", None)  # type: ignore[arg-type]  # gone again afterwards
+    # Imported here, since importing it registers: the tests of all baselines are not about this one.
+    from tests.baselines import own_baseline
+
+    own_baseline.register()
+    results = [
+        run(toy, None, tmp_path / str(jobs), tiny_budget, config, models="level,level+revin", seeds=1, jobs=jobs)
+        for jobs in (1, 2)
+    ]
+    scores = [[result.scores["source"]["rmse"] for result in one.results] for one in results]
+    assert len(scores[0]) == 2
+    assert scores[1] == pytest.approx(scores[0], rel=1e-4)
+
+
+def test_a_baseline_that_is_there_is_not_replaced_and_a_script_is_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="baseline 'gru' already"):
+        networks.register_baseline("gru", networks.RECIPES["gru"].build)
+    monkeypatch.setitem(networks._registered_in, "level", "__main__")
+    with pytest.raises(ConfigError, match="in the script itself"):
+        networks.modules_of_registered(["gru", "level+blind"])
 
 
 def test_a_stride_thins_the_windows_and_none_is_refused() -> None:

@@ -17,7 +17,7 @@ from crossfeed.evaluation.conformal import (
     split_widths,
 )
 from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
-from crossfeed.evaluation.forecaster import Forecaster, floors
+from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import (
@@ -156,7 +156,7 @@ def test_absent_values_leave_the_width_as_it_is() -> None:
 
 def test_the_trace_is_in_time_order() -> None:
     data = evaluation_set()
-    persistence, _ = floors(HORIZONS)
+    persistence, _ = naive_baselines(HORIZONS)
     persistence.fit(data.windows, data.windows, 0)
     shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
     record = ForecastRecorder(data.windows)

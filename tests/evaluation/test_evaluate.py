@@ -13,7 +13,7 @@ from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.evaluation.command_use import CONDITIONS, under_false_plans
 from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.setup import set_up
 from crossfeed.ingest.table import Table
@@ -39,7 +39,7 @@ def test_the_normaliser_of_a_model_does_not_change_its_score() -> None:
     found = []
     for normaliser in (zscore, robust):
         data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, zscore)
-        forecaster, _ = floors(HORIZONS)
+        forecaster, _ = naive_baselines(HORIZONS)
         forecaster.fit(data.windows, data.windows, 0)
         found.append(score_windows(forecaster, data).metrics())
     assert found[0] == pytest.approx(found[1], rel=1e-4)
@@ -64,7 +64,7 @@ def test_the_known_law_beats_the_floors_and_explains_the_machine() -> None:
 
 def test_the_persistence_floor_has_no_skill_against_itself() -> None:
     data = evaluation_set()
-    forecaster, _ = floors(HORIZONS)
+    forecaster, _ = naive_baselines(HORIZONS)
     forecaster.fit(data.windows, data.windows, 0)
     metrics = score_windows(forecaster, data).metrics()
     assert metrics["skill_rmse"] == pytest.approx(0.0, abs=1e-12)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
 from crossfeed.learning_curve.result import Crossing, CurvePoint, LearningCurve
@@ -22,7 +22,7 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
     data = evaluation_set(table, normaliser_of(source))
     physicist = Physicist(data.normaliser, level=0.0 if own else 0.3)
     physicist.name = name
-    known = floors(HORIZONS)
+    known = naive_baselines(HORIZONS)
     for floor in known:
         floor.fit(data.windows, data.windows, 0)
     found = replace(
