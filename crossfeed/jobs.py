@@ -18,7 +18,6 @@ from crossfeed.atomic import storage_error
 from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.extras import need
 from crossfeed.json_file import read_sealed, write_sealed
-from crossfeed.locks import locked
 from crossfeed.processes import end_with_parent, starting_children
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
@@ -49,6 +48,8 @@ Prepare = Callable[[], Any] | None
 
 def once(path: Path, make: Callable[[], dict[str, Any]], lock: Path | None = None) -> dict[str, Any]:
     """The outcome in this file, made now where it is not there; of several processes one makes it, the others wait."""
+    from crossfeed.locks import locked  # drawing a fleet needs no lock
+
     with locked(lock or path.with_suffix(".lock")):
         if path.is_file():
             return read_sealed(path, remedy="Delete the file; the run is then done again.")
@@ -148,9 +149,10 @@ class _Worker:
 def _work(connection: Connection, threads: int, prepare: Prepare) -> None:
     """A process that does the jobs it is sent: its words go to the job's log, its exit code says how it ended."""
     end_with_parent()
-    import torch
+    with suppress(ImportError):  # a fleet is drawn without torch
+        import torch
 
-    torch.set_num_threads(threads)
+        torch.set_num_threads(threads)
     shared: tuple[Any, ...] | None = None
     while (job := _received(connection)) is not None:
         try:
@@ -252,9 +254,10 @@ class RayEngine:
 
 
 def _execute_on_worker(job: JobSpec, prepare: Prepare) -> Any:
-    import torch
+    with suppress(ImportError):
+        import torch
 
-    torch.set_num_threads(1)
+        torch.set_num_threads(1)
     return job.call(*(() if prepare is None else (prepare(),)), *job.arguments)
 
 

@@ -20,6 +20,7 @@ from crossfeed.evaluation.forecaster import Learner, batches, learned_spread
 from crossfeed.extras import need
 from crossfeed.progress import progress
 from crossfeed.training.measure.floors import persistence
+from crossfeed.training.measure.health import ridge_weights
 from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -98,14 +99,12 @@ class RidgeForecaster(Learner):
 
 
 def _ridge(x_NP: Tensor, y_NO: Tensor) -> tuple[Tensor, Tensor]:
-    """Centred ridge for every penalty (in units of the mean predictor variance times the rows), by one eigensystem."""
+    """Centred ridge for every penalty (in units of the mean predictor variance times the rows)."""
     centre_P, level_O = x_NP.mean(0), y_NO.mean(0)
     x_NP = x_NP - centre_P
-    value_P, vector_PP = torch.linalg.eigh(x_NP.T @ x_NP)
-    projected_PO = vector_PP.T @ (x_NP.T @ (y_NO - level_O))
-    unit = value_P.mean().clamp(min=1e-12)
-    weights = [vector_PP @ (projected_PO / (value_P.clamp(min=0.0) + power * unit)[:, None]) for power in _PENALTIES]
-    weight = torch.stack(weights)
+    gram_PP, moment_PO = x_NP.T @ x_NP, x_NP.T @ (y_NO - level_O)
+    unit_P = gram_PP.diagonal().mean().clamp(min=1e-12).expand(len(gram_PP))
+    weight = torch.stack([ridge_weights(gram_PP, moment_PO, penalty * unit_P) for penalty in _PENALTIES])
     return weight, level_O - centre_P @ weight
 
 
