@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,6 +95,58 @@ def test_in_a_pipe_every_job_that_ended_is_a_line(tmp_path: Path, capfd: pytest.
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(ConfigError, match="no engine 'cloud'"):
         make_engine("cloud", 1)
+
+
+class Pretended:
+    """What the engine asks of Ray, done at once in this process; the first task fails where it should."""
+
+    exceptions = SimpleNamespace(RayError=type("RayError", (Exception,), {}))
+
+    def __init__(self, fails: bool) -> None:
+        self.fails, self.asked, self.most_waiting = fails, dict[str, Any](), 0
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **options: Any) -> None:
+        self.asked |= options
+
+    def remote(self, **options: Any) -> Any:
+        self.asked |= options
+
+        def of(function: Any) -> Any:
+            return SimpleNamespace(remote=lambda *arguments: (function, arguments))
+
+        return of
+
+    def wait(self, references: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        self.most_waiting = max(self.most_waiting, len(references))
+        return references[:num_returns], references[num_returns:]
+
+    def get(self, reference: Any) -> Any:
+        if self.fails:
+            raise self.exceptions.RayError("the node is gone")
+        function, arguments = reference
+        return function(*arguments)
+
+
+def test_ray_gets_so_many_jobs_at_a_time_and_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = Pretended(fails=False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    jobs = [job(tmp_path, times, number) for number in range(5)]
+    engine = make_engine("ray", 2, "auto", 0.25)
+    waiting = iter(jobs)
+    found = {one.name: outcome for one, outcome in engine.run(lambda: next(waiting, None), prepared)}
+    assert found == outcomes(InProcess(), jobs)
+    assert ray.most_waiting == 2
+    assert (ray.asked["address"], ray.asked["num_gpus"], ray.asked["max_retries"]) == ("auto", 0.25, 2)
+
+
+def test_a_job_that_fails_on_the_cluster_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Pretended(fails=True))
+    waiting = iter([job(tmp_path, times, 7)])
+    with pytest.raises(CrossfeedError, match="'job 7' failed on the cluster: the node is gone"):
+        list(RayEngine().run(lambda: next(waiting, None), prepared))
 
 
 def test_ray_without_the_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
