@@ -54,7 +54,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     import torch
 
     from crossfeed.configuration import override, parse_assignments
-    from crossfeed.evaluation.evaluate import evaluate
+    from crossfeed.evaluation.evaluate import score_windows
     from crossfeed.evaluation.judge import evaluate_target
     from crossfeed.evaluation.opened_model import WorldModelForecaster
     from crossfeed.evaluation.setup import SourceData
@@ -82,7 +82,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     shared = [name for name, here in zip(target.schema.sensor_names, target.present(), strict=True) if here]
     absent = [name for name in target.schema.sensor_names if name not in shared]
     reduced = own.evaluation_set(model, "validation", absent)
-    shifted = evaluate(forecaster, reduced, world=lambda batch, _: level_shift(batch, 1))
+    shifted = score_windows(forecaster, reduced, world=lambda batch, _: level_shift(batch, 1))
     deaf = arm == "centred, no commands"
     opened = evaluate_target({"model": (model, config)}, [source], [target]).to_dict()
     return {
@@ -90,7 +90,7 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "seconds": seconds,
         "parameters": sum(p.numel() for name, p in model.named_parameters() if "target_encoder" not in name),
-        "source": evaluate(forecaster, data).metrics(),
+        "source": score_windows(forecaster, data).metrics(),
         "source_shifted": shifted.metrics(),
         "target": opened["scores"]["model"],
         "floors": {name: scores for name, scores in opened["scores"].items() if name != "model"},

@@ -18,8 +18,8 @@ from measuring import identity_normaliser, processor, sessions
 
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import COMMAND_WINDOWS, JudgedModel, judge
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
@@ -51,15 +51,15 @@ def costs(size: str, data: EvaluationSet) -> list[float]:
     model = WorldModel.build(crossfeed(size).model, SCHEMA, NORMALISER)  # type: ignore[arg-type]
     forecaster = WorldModelForecaster(model).reading(data.windows)
     record, index = ForecastRecorder(data.windows), data.sample(COMMAND_WINDOWS)
-    evaluate(forecaster, data, data.sample(64))
-    first = seconds(lambda: evaluate(forecaster, data, on_forecast=[record]))
-    scores = evaluate(forecaster, data, data.sample(64))
+    score_windows(forecaster, data, data.sample(64))
+    first = seconds(lambda: score_windows(forecaster, data, on_forecast=[record]))
+    scores = score_windows(forecaster, data, data.sample(64))
     plans = seconds(lambda: command_use(forecaster, data, index))
-    naive = seconds(lambda: evaluate(forecaster, data, index, false_plan("shuffled", data, index, 0)))
+    naive = seconds(lambda: score_windows(forecaster, data, index, false_plan("shuffled", data, index, 0)))
     probe = Probe.of(forecaster, data)
     probes = seconds(lambda: (robustness(probe), slower_logging(probe), channel_curve(probe)))
     layers = seconds(lambda: conformal_coverage(record, scores, data))
-    whole = seconds(lambda: judge([JudgedModel(forecaster, data)], floors(model.horizons), 1.0, "full"))
+    whole = seconds(lambda: judge([JudgedModel(forecaster, data)], naive_baselines(model.horizons), 1.0, "full"))
     return [first, plans, naive * (1 + len(CONDITIONS)), probes, layers, whole]
 
 

@@ -18,9 +18,9 @@ from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
 from crossfeed.demo import rivals, selection, settings
 from crossfeed.demo.story import run_demo
+from crossfeed.evaluation.judge import evaluate
 from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.shards import FleetPlan, generate, shard_paths
-from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed

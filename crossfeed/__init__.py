@@ -20,17 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crossfeed.audits.finding import AuditReport as AuditReport
+    from crossfeed.audits.run import audit as audit
+    from crossfeed.baselines.networks import register_baseline as register_baseline
     from crossfeed.errors import CrossfeedError as CrossfeedError
+    from crossfeed.evaluation.judge import evaluate as evaluate
     from crossfeed.evaluation.result import Evaluation as Evaluation
     from crossfeed.front.adapt import adapt as adapt
-    from crossfeed.front.audit import audit as audit
-    from crossfeed.front.curve import curve as curve
-    from crossfeed.front.evaluate import evaluate as evaluate
     from crossfeed.front.fit import fit as fit
     from crossfeed.front.fitted_model import FittedModel as FittedModel
     from crossfeed.front.fitted_model import load as load
     from crossfeed.front.what_if import what_if as what_if
     from crossfeed.ingest.table import Table as Table
+    from crossfeed.learning_curve.curve import curve as curve
     from crossfeed.learning_curve.result import LearningCurve as LearningCurve
     from crossfeed.model.forecast import Forecast as Forecast
     from crossfeed.schema import Schema as Schema
@@ -49,11 +50,12 @@ _HOMES = {
     "Table": "crossfeed.ingest.table",
     "WhatIf": "crossfeed.serving.what_if",
     "adapt": "crossfeed.front.adapt",
-    "audit": "crossfeed.front.audit",
-    "curve": "crossfeed.front.curve",
-    "evaluate": "crossfeed.front.evaluate",
+    "audit": "crossfeed.audits.run",
+    "curve": "crossfeed.learning_curve.curve",
+    "evaluate": "crossfeed.evaluation.judge",
     "fit": "crossfeed.front.fit",
     "load": "crossfeed.front.fitted_model",
+    "register_baseline": "crossfeed.baselines.networks",
     "what_if": "crossfeed.front.what_if",
 }
 __all__ = [*_HOMES, "__version__"]

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +18,7 @@ Outcome = TypeVar("Outcome")
 Argument = TypeVar("Argument")
 
 _NUMBER = 2  # bytes; a pipe holds some ten thousand numbers
-_inherited: Callable[..., Any]  # in a child: what it was made for
+_inherited: Callable[[], Any]  # in a child: what it was made for
 CAN_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
 _OWN = "CROSSFEED_COMMAND"
 
@@ -61,24 +61,6 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def in_processes(
-    function: Callable[..., Outcome], tasks: Sequence[tuple], jobs: int, prepare: Callable[[], Any] | None = None
-) -> Iterator[Outcome]:
-    """Call the function with each task, after what `prepare` makes once in each of several processes; as they end."""
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _make_ready, (function, prepare))
-    try:
-        with starting_children():
-            waiting = [pool.submit(_do_inherited, *task) for task in tasks]
-        for future in as_completed(waiting):
-            yield future.result()
-    except BaseException:  # Ctrl-C: do not wait for what is under way
-        for child in multiprocessing.active_children():
-            child.kill()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 @contextmanager
 def in_forked_process(function: Callable[[Argument], Outcome], argument: Argument) -> Iterator[Callable[[], Outcome]]:
     """Call a function in a copy of this process while the block goes on; what is given waits for the outcome.
@@ -107,15 +89,15 @@ def in_forked_process(function: Callable[[Argument], Outcome], argument: Argumen
             begun.cancel()
 
 
-def _make_ready(function: Callable[..., Any], prepare: Callable[[], Any] | None = None) -> None:
+def _make_ready(function: Callable[[], Any]) -> None:
     """What a child does first: keep what it was made for."""
     global _inherited
     end_with_parent()
-    _inherited = function if prepare is None else partial(function, prepare())
+    _inherited = function
 
 
-def _do_inherited(*task: Any) -> Any:
-    return _inherited(*task)
+def _do_inherited() -> Any:
+    return _inherited()
 
 
 @contextmanager

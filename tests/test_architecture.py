@@ -30,7 +30,7 @@ def test_rooms_named_files_to_begin_with_that_had_moved() -> None:
             assert any((beside / name).is_file() for beside in (folder, folder.parent)), f"{room.strip()}: {name}"
 
 
-def floors() -> dict[str, int]:
+def naive_baselines() -> dict[str, int]:
     """How deep each room lies, from the import contract: the deepest is 0."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -50,7 +50,7 @@ def test_every_step_is_where_the_walk_says(file: str, name: str) -> None:
 
 
 def test_no_step_goes_back_to_an_earlier_room() -> None:
-    depth = floors()
+    depth = naive_baselines()
     passed = [depth[file.split("/")[0]] for _, file, _ in steps()]
     assert passed == sorted(passed)
 

@@ -9,6 +9,7 @@ import pytest
 
 from crossfeed.baselines import networks
 from crossfeed.baselines.budget import Budget
+from crossfeed.baselines.contenders import Setting, contender
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.machines import log_formats
 from crossfeed.reporting import report
@@ -44,12 +45,13 @@ def test_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "RECIPES", dict(networks.RECIPES))
+    for known in (networks.RECIPES, networks._registered_in):
+        monkeypatch.setitem(known, "last_and_plan", None)  # type: ignore[arg-type]  # gone again afterwards
     exec(recipe("baseline"), {})
     data = evaluation_set(small_table(), normaliser_of(small_table()))
-    forecaster = networks.network_forecaster(
-        "last_and_plan", frozenset(), Budget(epochs=1, pretext_epochs=0, steps=2, batch_size=8), "tiny"
-    )
+    budget = Budget(epochs=1, pretext_epochs=0, steps=2, batch_size=8)
+    assert contender("last_and_plan+blind", Setting(budget, "tiny", "cpu", {})).name == "last_and_plan+blind"
+    forecaster = networks.network_forecaster("last_and_plan", frozenset(), budget, "tiny")
     forecaster.fit(data.windows, data.windows, 0)
     batch = data.windows.batch(data.sample(4))
     assert forecaster.predict(batch).mean.shape == batch.future_x_BHC.shape

@@ -18,7 +18,7 @@ from crossfeed.adaptation.support import Query, support_and_query
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import batches
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.products import wide_products
@@ -84,10 +84,10 @@ def few_shot(forecaster: Adaptable, data: EvaluationSet, config: FewShotConfig) 
             learn(prepared, data.windows, index_W, ahead_SHC, config)
             adapted, moved, updates = finish(prepared), prepared.count, config.steps
         query_W = divided.query[fraction]
-        own = evaluate(adapted, data, query_W, title=f"Few-shot {fraction:.0%}")
+        own = score_windows(adapted, data, query_W, title=f"Few-shot {fraction:.0%}")
         scores.append(own)
         if config.query == "each" and adapted is not forecaster:
-            zero_shot = evaluate(forecaster, data, query_W, title=f"Zero-shot after {fraction:.0%}")
+            zero_shot = score_windows(forecaster, data, query_W, title=f"Zero-shot after {fraction:.0%}")
         else:
             zero_shot = scores[0] if config.query == "common" else own
         row = FractionResult(

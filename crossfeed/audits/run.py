@@ -17,6 +17,7 @@ from crossfeed.audits.swapped import check_swapped
 from crossfeed.audits.units import check_units
 from crossfeed.audits.windows import check_windows
 from crossfeed.errors import ConfigError, CrossfeedError, TableError
+from crossfeed.ingest.align import several
 from crossfeed.ingest.table import Table
 from crossfeed.progress import progress
 
@@ -36,26 +37,37 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def audit_files(
-    paths: Sequence[Path | Table],
-    split: Path | None = None,
-    normaliser: Path | None = None,
-    windows: Path | None = None,
-    raw: Sequence[tuple[str, Path]] = (),
+def audit(
+    tables: Table | Path | str | Sequence[Table | Path | str], *, split: Path | str | None = None,
+    normaliser: Path | str | None = None, windows: Path | str | None = None, raw: Sequence[tuple[str, Path]] = (),
     only: Sequence[str] = (),
-) -> AuditReport:
-    """Audit tables, with the split, normaliser, window list and raw logs that belong to them."""
+) -> AuditReport:  # fmt: skip
+    """Check tables for wrong units, swapped columns, leaks and more; each finding names its probable cause.
+
+    `tables` are tables, or Parquet and CSV files, crossfeed's own or not. The report prints as a table and has
+    `violations`, `warnings` and `findings`.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> report = cf.audit(cf.Table.read("a.parquet"))
+        >>> [finding.check for finding in report.violations]
+        []
+    """
+    given = [table if isinstance(table, Table) else Path(table) for table in several(tables)]
     unknown = [name for name in only if name not in CHECKS]
     if unknown:
         raise ConfigError(f"There is no check '{unknown[0]}'.", expected=f"one of {', '.join(CHECKS)}")
-    case = load_case(paths, split, normaliser, windows, raw)
+    of_split, of_normaliser, of_windows = (
+        None if path is None else Path(path) for path in (split, normaliser, windows)
+    )
+    case = load_case(given, of_split, of_normaliser, of_windows, raw)
     if not only and case.split is None and case.windows is None:
         _require_meaning(case)
-    names = [" and ".join(path.machines()) if isinstance(path, Table) else str(path) for path in paths]
-    return audit(case, only, names)
+    names = [" and ".join(path.machines()) if isinstance(path, Table) else str(path) for path in given]
+    return run_checks(case, only, names)
 
 
-def audit(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> AuditReport:
+def run_checks(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ()) -> AuditReport:
     """Run the checks, all of them unless some are named; findings come most severe first."""
     findings: list[Finding] = []
     ran: list[str] = []

@@ -1,28 +1,27 @@
 """The neural baselines by name: how each is built, what it does about absent channels, where RevIN belongs."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
 
 from crossfeed.baselines.budget import Budget, Size, depth, learning_rate, width
-from crossfeed.baselines.dlinear import DLinear
-from crossfeed.baselines.encoders import Mlp, Recurrent, Tcn
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
-from crossfeed.baselines.instance import InstanceNormalised
 from crossfeed.baselines.itransformer import ITransformer
-from crossfeed.baselines.network import Network
+from crossfeed.baselines.network import Features, InstanceNormalised, Network, NetworkInputs, Shape
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.patchtst import PatchTst
-from crossfeed.baselines.reconstruction.mmr import WaveletAutoencoder
-from crossfeed.baselines.reconstruction.patchformer import PatchFormer
-from crossfeed.baselines.reconstruction.rows import EventAutoencoder, LocalAutoencoder, MaskedAutoencoder
-from crossfeed.baselines.reconstruction.simmtm import SimMtm
+from crossfeed.baselines.reconstruction import (
+    EventAutoencoder,
+    LocalAutoencoder,
+    MaskedAutoencoder,
+    PatchFormer,
+    SimMtm,
+    WaveletAutoencoder,
+)
 from crossfeed.baselines.rssm import Rssm
-from crossfeed.baselines.tide import Tide
-from crossfeed.baselines.transformer import Transformer
-from crossfeed.baselines.tsmixer import TsMixer
+from crossfeed.baselines.small_networks import DLinear, Mlp, Recurrent, Tcn, Tide, Transformer, TsMixer
 from crossfeed.errors import ConfigError
 
 FLAGGED = "zeros and a presence flag"
@@ -72,6 +71,52 @@ RECIPES: dict[str, Recipe] = {
     "mmr": Recipe(lambda f, s, _: WaveletAutoencoder(f, width(256, s), depth(6, s))),
     "lomar": Recipe(lambda f, s, _: LocalAutoencoder(f, width(256, s), depth(6, s))),
 }  # fmt: skip
+_registered_in: dict[str, str] = {}  # the module of each baseline of a user's own
+
+
+def register_baseline(
+    name: str, build: Callable[[Features, Size, bool], Network], *, absent: str = FLAGGED,
+    revin: Literal["option", "default", "built in", "never"] = "option", point: bool = False,
+) -> None:  # fmt: skip
+    """Make a network of your own a baseline of comparisons and curves, under the budget and options of all others.
+
+    `build` takes the features, the size and whether a point network shall have a Gaussian head, and gives a `Network`;
+    `absent` says in words what it does about absent channels, `revin` and `point` how it was published.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> from crossfeed.baselines.network import EncodingNetwork, HorizonDecoder
+        >>> class LastRow(EncodingNetwork):
+        ...     def __init__(self, features):
+        ...         super().__init__()
+        ...         self.features, self.decoder = features, HorizonDecoder(features, features.context_width)
+        ...
+        ...     def encode(self, batch):
+        ...         return self.features.context(batch)[:, -1]
+        >>> cf.register_baseline("last_row", lambda features, size, gaussian: LastRow(features))
+        >>> cf.curve("a.parquet", models="last_row", minutes=[0], size="tiny").models
+        ('last_row',)
+    """
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ConfigError(f"'{name}' cannot be the name of a baseline.", expected="letters, digits, dots and dashes")
+    if name in RECIPES and name not in _registered_in:
+        raise ConfigError(f"There is a baseline '{name}' already.", remedy="Choose another name.")
+    RECIPES[name] = Recipe(build, absent, revin, point)
+    _registered_in[name] = build.__module__
+
+
+def modules_of_registered(names: Iterable[str]) -> tuple[str, ...]:
+    """The modules that a new process has to import before it knows these baselines."""
+    modules = dict.fromkeys(
+        _registered_in[name] for name in (spec.partition("+")[0] for spec in names) if name in _registered_in
+    )
+    if "__main__" in modules:
+        raise ConfigError(
+            "A baseline is registered in the script itself, which other processes do not read.",
+            expected="a module that can be imported, which registers the baseline",
+            remedy="Move it there, or run with jobs=1.",
+        )
+    return tuple(modules)
 
 
 def network_forecaster(name: str, options: frozenset[str], budget: Budget, size: Size) -> NeuralForecaster:

@@ -14,17 +14,14 @@ from torch import Tensor
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.clones import REPOSITORIES, SIMMTM, Clone, official_class
-from crossfeed.baselines.fitting import Objective, Schedule, Stage
-from crossfeed.baselines.inputs import Shape
-from crossfeed.baselines.instance import joint_series
-from crossfeed.baselines.network import Network
-from crossfeed.baselines.neural import NeuralForecaster
-from crossfeed.baselines.reconstruction.simmtm import geometric_runs
+from crossfeed.baselines.network import Network, Shape, joint_series
+from crossfeed.baselines.neural import NeuralForecaster, Objective, Schedule, Stage
+from crossfeed.baselines.reconstruction import geometric_runs
 from crossfeed.distribution import Distribution, Point
 from crossfeed.errors import TrainingError
-from crossfeed.training.update.adamw import BETAS
 from crossfeed.windows.windows import WindowBatch, WindowSet, present_mean
 
+BETA = 0.9  # the first of Adam, as everywhere here
 _SETTINGS: dict[str, Any] = {
     "d_model": 128, "n_heads": 8, "e_layers": 3, "d_ff": 256, "activation": "gelu", "output_attention": False,
 }  # fmt: skip
@@ -44,12 +41,12 @@ def one_cycle(step: int, steps: int, epochs: int) -> tuple[float, float]:
 
 def halving(step: int, steps: int, epochs: int) -> tuple[float, float]:  # noqa: ARG001
     """`type1`: the whole rate for two epochs, half of the last one in every epoch after that."""
-    return 0.5 ** max(0, step // steps - 1), BETAS[0]
+    return 0.5 ** max(0, step // steps - 1), BETA
 
 
 def cosine(step: int, steps: int, epochs: int) -> tuple[float, float]:
     """SimMTM's pretraining: down to nothing along a cosine, epoch by epoch."""
-    return (1 + math.cos(math.pi * (step // steps) / epochs)) / 2, BETAS[0]
+    return (1 + math.cos(math.pi * (step // steps) / epochs)) / 2, BETA
 
 
 SCHEDULES: dict[tuple[str, str], Schedule] = {

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
-from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.instance import joint_series, window_statistics
-from crossfeed.baselines.network import Network, estimate
+from crossfeed.baselines.network import Features, Network, estimate, joint_series, window_statistics
 from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
 from crossfeed.windows.windows import WindowBatch

@@ -1,14 +1,22 @@
-"""What one model did with one seed: one JSON file, whole or not there, so that no finished run is run twice."""
+"""What one model did with one seed, and the table of a comparison: mean and spread over seeds."""
 
+import csv
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from crossfeed.atomic import atomic_file
+from crossfeed.baselines.budget import Budget, Size
+from crossfeed.baselines.contenders import ComparisonData
 from crossfeed.errors import StorageError
 from crossfeed.evaluation.command_use import false_plan
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.grid import Grid
+from crossfeed.jobs import once
+from crossfeed.json_file import write_sealed
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
@@ -37,27 +45,28 @@ class Result:
         errors = ", ".join(f"{name} {metric.upper()} {scores[metric]:.3f}" for name, scores in self.scores.items())
         return f"{errors} ({self.seconds:.0f} s)"
 
-    def write(self, path: Path) -> None:
-        """Save the result; it appears whole or not at all."""
-        write_sealed(path, asdict(self))
-
     @classmethod
-    def read(cls, path: Path) -> "Result":
-        """Read a saved result."""
-        remedy = "Delete the file; the run is then done again."
+    def of(cls, path: Path, make: Callable[[], "Result"]) -> "Result":
+        """The result saved in a file, or a new one that appears there whole."""
         try:
-            return cls(**read_sealed(path, remedy))
+            return cls(**once(path, lambda: asdict(make())))
         except TypeError as error:
+            remedy = "Delete the file; the run is then done again."
             raise StorageError(f"The result {path} cannot be read: {error}.", remedy=remedy) from error
+
+
+def result_file(folder: Path, model: str, seed: int) -> Path:
+    """Where the result of a run lies."""
+    return folder / "runs" / f"{model}-seed{seed}.json"
 
 
 def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
     """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
-    scores = evaluate(forecaster, data)
+    scores = score_windows(forecaster, data)
     pooled = scores.metrics()
     index_W = data.sample(_PROBED)
-    true = scores if len(index_W) == len(data.windows) else evaluate(forecaster, data, index_W)
-    shuffled = evaluate(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
+    true = scores if len(index_W) == len(data.windows) else score_windows(forecaster, data, index_W)
+    shuffled = score_windows(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
     rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
     return {
         **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},
@@ -69,3 +78,159 @@ def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
         "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
         "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
     }
+
+
+TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
+_HEADINGS = {
+    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90%", "command_use": "cmd",
+}  # fmt: skip
+# Metrics of which the smallest value is the best; the best of each column is set in bold.
+_LOWEST = ("rmse", "mae", "crps", "nll")
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One model over its seeds; `mean` and `spread` are keyed by (set, metric) joined with a dot."""
+
+    model: str
+    seeds: int
+    diverged: int
+    mean: dict[str, float | None]
+    spread: dict[str, float | None]
+    parameters: int
+    seconds: float
+    uses_future_commands: bool
+    absent: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class ComparisonTable:
+    """Rows in the order of the line-up, and the sentences without which the numbers mean little."""
+
+    sets: tuple[str, ...]
+    rows: tuple[ComparisonRow, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def build(
+        cls, results: Sequence[Result], missing: dict[str, str], data: ComparisonData, budget: Budget, size: Size
+    ) -> "ComparisonTable":
+        """Average over seeds; diverged runs are counted, never averaged in."""
+        sets = tuple(data.scored)
+        models = dict.fromkeys([*(result.model for result in results), *missing])
+        rows = tuple(
+            over_seeds(model, [result for result in results if result.model == model], sets, missing.get(model, ""))
+            for model in models
+        )
+        counts = ", ".join(f"{name} {len(part.windows)}" for name, part in data.scored.items())
+        train = data.training
+        lively = ", ".join(f"{name} {times:,.0f} times" for name, times in data.out_of_scale().items())
+        decided = f"Sensors move more where they are scored than in the train rows and decide every mean: {lively}."
+        return cls(sets, rows, (
+            f"Errors in z-units of the source's train rows, over present entries of all horizons; {counts} windows.",
+            f"Learned on {len(train.train)} windows, stopped on {len(train.validation)}; size {size}; "
+            f"budget {budget.sentence()}; "
+            f"{max((row.seeds for row in rows), default=0)} seeds (naive baselines and ridge have none).",
+            "cmd: RMSE under the planned commands of another window / under the true ones; 1 is not listening. size: "
+            "trained numbers (trees: leaves). s: seconds of training.",
+            "Point forecasters (naive baselines, ridge, trees, patchtst, itransformer) have the spread of their own "
+            "errors on train or validation windows, whichever is larger (naive baselines: on train windows).",
+            *([decided] if lively else []),
+        ))  # fmt: skip
+
+    def best(self) -> dict[str, float]:
+        """The lowest mean of each error column."""
+        best = {}
+        for column in [f"{name}.{metric}" for name in self.sets for metric in _LOWEST]:
+            values = [value for row in self.rows if (value := row.mean.get(column)) is not None]
+            if values:
+                best[column] = min(values)
+        return best
+
+
+def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> ComparisonRow:
+    """One model's results as one row; diverged runs are counted, never averaged in."""
+    finished = [result for result in results if result.status == "finished"]
+    diverged = [result for result in results if result.status == "diverged"]
+    mean: dict[str, float | None] = {}
+    spread: dict[str, float | None] = {}
+    for name in sets:
+        for metric in METRICS:
+            values = [result.scores[name][metric] for result in finished]
+            known = [float(value) for value in values if value is not None]
+            mean[f"{name}.{metric}"] = statistics.fmean(known) if known else None
+            spread[f"{name}.{metric}"] = statistics.stdev(known) if len(known) > 1 else None
+    if diverged:
+        remark = f"diverged in {len(diverged)} of {len(results)} seeds: {diverged[0].reason}"
+    return ComparisonRow(
+        model=model, seeds=len(finished), diverged=len(diverged), mean=mean, spread=spread,
+        parameters=max((result.parameters for result in finished), default=0),
+        seconds=statistics.fmean([result.seconds for result in finished]) if finished else 0.0,
+        uses_future_commands=any(result.uses_future_commands for result in finished),
+        absent=results[0].absent if results else "", remark=remark,
+    )  # fmt: skip
+
+
+def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result]) -> None:
+    """Save the table as CSV, JSON (with every single result) and Markdown."""
+    write_sealed(folder / "table.json", {**asdict(table), "results": [asdict(result) for result in results]})
+    with atomic_file(folder / "table.md") as temporary:
+        temporary.write_text(markdown(table), encoding="utf-8")
+    with atomic_file(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        flat = [_flat(row) for row in table.rows]
+        writer = csv.DictWriter(file, list(flat[0]) if flat else [])
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def _flat(row: ComparisonRow) -> dict[str, Any]:
+    plain = {key: value for key, value in asdict(row).items() if key not in ("mean", "spread")}
+    spread = {f"{column}.sd": value for column, value in row.spread.items()}
+    return {"model": plain.pop("model"), **row.mean, **spread, **plain}
+
+
+def markdown(table: ComparisonTable) -> str:
+    """The table for a document, one part for each set of windows."""
+    return "\n\n".join([*(grid(table, name).markdown() for name in table.sets), *remarks(table)]) + "\n"
+
+
+def grid(table: ComparisonTable, name: str, brief: bool = False) -> Grid:
+    """One set of windows; a brief table leaves out the seeds, and the spread over them but for that of the RMSE."""
+    best, rows, marked = table.best(), list[list[str]](), set[tuple[int, int]]()
+    for row in table.rows:
+        cells = [row.model] if brief else [row.model, str(row.seeds)]
+        rows.append(cells)
+        if not row.seeds:
+            cells += ["-"] * (len(_HEADINGS) + 2)
+            continue
+        for metric in _HEADINGS:
+            mean, spread = row.mean[f"{name}.{metric}"], row.spread[f"{name}.{metric}"]
+            digits = 3 if metric in ("rmse", "mae", "crps") else 2
+            text = "-" if mean is None else f"{mean:.{digits}f}"
+            if spread is not None and (metric == "rmse" or not brief):
+                text += f" ±{spread:.{digits}f}"
+            if mean is not None and mean == best.get(f"{name}.{metric}"):
+                marked.add((len(rows) - 1, len(cells)))
+            cells.append(text)
+        cells += [_short(row.parameters), f"{row.seconds:.0f}"]
+    columns = ["model", *([] if brief else ["seeds"]), *_HEADINGS.values(), "size", "s"]
+    return Grid(TITLES[name], columns, rows, best=marked)
+
+
+def remarks(table: ComparisonTable) -> list[str]:
+    """What has to be said beside the numbers, who handles absent channels how, and who did not make it."""
+    absent: dict[str, list[str]] = {}
+    for row in table.rows:
+        if row.absent:
+            absent.setdefault(row.absent, []).append(row.model)
+    handled = "; ".join(f"{how} ({', '.join(models)})" for how, models in absent.items())
+    troubles = [f"{row.model}: {row.remark}" for row in table.rows if row.remark]
+    return [*table.notes, f"Absent channels: {handled}.", *troubles]
+
+
+def _short(count: int) -> str:
+    """A number of parameters in at most five characters."""
+    if count < 10_000:
+        return str(count)
+    return f"{count / 1e3:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import elu, softplus
 
-from crossfeed.baselines.inputs import Features
-from crossfeed.baselines.network import Network, estimate, forecast_loss, present_loss
+from crossfeed.baselines.network import Features, Network, estimate, forecast_loss, present_loss
 from crossfeed.distribution import Distribution, Gaussian
 from crossfeed.windows.windows import WindowBatch
 

@@ -23,9 +23,9 @@ def audit(
 
     Example: crossfeed audit source.parquet target.parquet --split split.json
     """
+    from crossfeed.audits.run import audit as run_audit
     from crossfeed.cli.render.audit import show_audit
     from crossfeed.cli.render.grid import next_step, print_result
-    from crossfeed.front.audit import audit as run_audit
 
     logs = []
     for text in raw or ():

@@ -33,7 +33,7 @@ def curve(
     """
     from crossfeed.cli.render.comparison import show_curve
     from crossfeed.cli.render.grid import print_result
-    from crossfeed.front.curve import curve as draw
+    from crossfeed.learning_curve.curve import curve as draw
 
     found = draw(
         table, models, minutes, out=out, size=size, budget=budget, seeds=seeds, jobs=jobs, fleet=fleet,

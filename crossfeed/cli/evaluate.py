@@ -44,7 +44,7 @@ def evaluate(
     with quick_start():
         from crossfeed.cli.render.evaluation import show_evaluation
         from crossfeed.cli.render.grid import next_step, print_result
-        from crossfeed.front.evaluate import evaluate as judge_on_table
+        from crossfeed.evaluation.judge import evaluate as judge_on_table
 
     found = judge_on_table(
         model, table, source or (), part=part, suite=suite, unit=unit, machine=machine, new_sensors=new_sensors,

@@ -79,7 +79,7 @@ def search(
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
     from crossfeed.cli.render.study import show_next, show_ranking
-    from crossfeed.study.engines import make_engine
+    from crossfeed.jobs import make_engine
 
     study, where = _opened(folder), make_engine(engine, jobs, address, gpus_per_run)
     chosen = study.candidates(only, candidates)
@@ -110,7 +110,7 @@ def confirm(
     """
     from crossfeed.cli.render.study import show_next, show_ranking
     from crossfeed.grid import plural
-    from crossfeed.study.engines import make_engine
+    from crossfeed.jobs import make_engine
 
     study = _opened(folder)
     found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds, pass_over)
@@ -227,19 +227,6 @@ def export(
     from crossfeed.study.record.store import Store
 
     typer.echo(f"Wrote {export(Store(folder), archive, cast('Weights', weights))}.")
-
-
-@app.command()
-def prune(folder: Folder) -> None:
-    """Take away weights that no further step can ask for: of runs that can no longer be locked.
-
-    Example: crossfeed study prune mystudy
-    """
-    from crossfeed.grid import plural
-
-    found = _opened(folder).prune()
-    gone = f"the weights of {plural(len(found.runs), 'run')} are gone, their hashes stay"
-    typer.echo(f"{found.size / 1e6:,.1f} MB freed; {gone}.")
 
 
 @app.command()

@@ -41,7 +41,7 @@ def ready(
     """
     from crossfeed.cli.render.arms import show_arms
     from crossfeed.configuration import parse_assignments
-    from crossfeed.study.engines import make_engine
+    from crossfeed.jobs import make_engine
     from crossfeed.study.study import Study
 
     where = make_engine(engine, jobs, address, gpus_per_run)

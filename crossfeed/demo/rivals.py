@@ -5,7 +5,7 @@ from typing import Any
 
 from crossfeed.baselines.budget import Budget
 from crossfeed.baselines.compare import compare
-from crossfeed.baselines.trees import missing_library
+from crossfeed.baselines.regression import missing_library
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.selection import RELEASED, STUDY, is_locked
 from crossfeed.demo.settings import JOBS, RIVALS

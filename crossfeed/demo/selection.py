@@ -10,8 +10,8 @@ from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
 from crossfeed.grid import plural
+from crossfeed.jobs import LocalEngine
 from crossfeed.json_file import write_json, write_sealed
-from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
 
 STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit.json"
@@ -20,10 +20,10 @@ RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
 
 def prepare(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Logs become tables, and the audit looks at both."""
-    from crossfeed.audits.run import audit_files
+    from crossfeed.audits.run import audit
 
     source, target = make_tables(folder, settings)
-    found = audit_files([folder / SOURCE, folder / TARGET])
+    found = audit([folder / SOURCE, folder / TARGET])
     write_sealed(folder / AUDIT, found.to_dict())
     shared = int(target.present().sum())
     told = (

@@ -63,7 +63,7 @@ def in_words(answer: WhatIfResult) -> str:
 
 def counterfactual(folder: Path) -> ChapterResult:
     """Roll the simulated machine out under changed plans and see how much of the change was foreseen."""
-    from crossfeed.front.evaluate import evaluate
+    from crossfeed.evaluation.judge import evaluate
 
     machine = MACHINES["target" if is_locked(folder) else "source"]
     path = folder / EVALUATION / "evaluation.json"

@@ -21,7 +21,7 @@ from torch import Tensor
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.calibration import calibration, calibration_penalty
 from crossfeed.evaluation.command_use import under_false_plans
-from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import Change, EvaluationSet, score_windows
 from crossfeed.evaluation.invariance import machine_invariance
 from crossfeed.evaluation.metrics import SUMS, Scores
 from crossfeed.evaluation.opened_model import WorldModelForecaster
@@ -60,14 +60,14 @@ def measure_bundle(
     every = torch.arange(len(data.windows))
     plans = under_false_plans(forecaster, data, every, ["shuffled"], PROTOCOL_SEED)
     clean, shuffled = plans["true"], plans["shuffled"]
-    kept = evaluate(forecaster, reduced, title="Bundle: schema-drop")
-    every_channel = evaluate(
+    kept = score_windows(forecaster, reduced, title="Bundle: schema-drop")
+    every_channel = score_windows(
         forecaster, data, change=_without(model, hidden), title="Bundle: schema-drop, all channels"
     )
     schema_drop = every_channel if as_in_paper else kept
     masks = config.masks if as_in_paper else SUITE
-    masked = evaluate(forecaster, data, change=_masked(masks), title="Bundle: masked")
-    shifted = evaluate(
+    masked = score_windows(forecaster, data, change=_masked(masks), title="Bundle: masked")
+    shifted = score_windows(
         forecaster, data, world=lambda batch, _: level_shift(batch, PROTOCOL_SEED), title="Bundle: level shift"
     )
     validator = Validator(model, source.windows(model, "train", (), stride), data.windows, config, precision)
@@ -122,7 +122,7 @@ def _by_machine(forecaster: WorldModelForecaster, tables: Sequence[Table], confi
     found = {}
     for machine in machines:
         data = whole.of_machine(forecaster.model, machine, "validation", config.data.stride)
-        scores = evaluate(forecaster, data, title=f"Bundle: {machine}")
+        scores = score_windows(forecaster, data, title=f"Bundle: {machine}")
         anchor = _anchor(scores, data)
         found[machine] = {
             **scores.metrics(),

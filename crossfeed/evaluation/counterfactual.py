@@ -14,8 +14,8 @@ import torch
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.command_use import ratio, with_plan
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import BATCH, Forecaster, floors
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
+from crossfeed.evaluation.forecaster import BATCH, Forecaster, naive_baselines
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.statistics import Interval, bootstrap
 from crossfeed.ingest.table import Group, Table
@@ -150,11 +150,11 @@ def counterfactual_error(
         windows = WindowSet.build(table, None, normaliser, context, horizons, device=device)
         sets[name] = EvaluationSet(windows, table.schema, normaliser, space, "run")
     factual = sets[FACTUAL]
-    persistence = floors(horizons)[0]
+    persistence = naive_baselines(horizons)[0]
     result: dict[str, Any] = {
         "cases": len(factual.windows),
         "jobs": list(factual.runs),
-        FACTUAL: {"rmse": evaluate(forecaster, factual).metrics()["rmse"]},
+        FACTUAL: {"rmse": score_windows(forecaster, factual).metrics()["rmse"]},
     }
     for name, (meaning, _) in ALTERATIONS.items():
         data = sets[name]
@@ -162,8 +162,8 @@ def counterfactual_error(
         def old_plan(batch: WindowBatch, part: torch.Tensor) -> WindowBatch:
             return with_plan(batch, factual.windows.batch(part.to(device)).future_a_BTA, horizons)
 
-        told, floor = evaluate(forecaster, data), evaluate(persistence, data)
-        untold = evaluate(forecaster, data, change=old_plan)
+        told, floor = score_windows(forecaster, data), score_windows(persistence, data)
+        untold = score_windows(forecaster, data, change=old_plan)
         result[name] = {
             "meaning": meaning,
             "rmse": told.metrics()["rmse"],

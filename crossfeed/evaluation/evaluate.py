@@ -89,7 +89,7 @@ class EvaluationSet:
 
 
 @wide_products()
-def evaluate(
+def score_windows(
     forecaster: Forecaster,
     data: EvaluationSet,
     index_W: Tensor | None = None,

@@ -1,4 +1,4 @@
-"""The one interface for everything that forecasts, and the two floors every table shows.
+"""The one interface for everything that forecasts, and the two naive baselines every table shows.
 
 B windows, H horizons, C channels. Forecasts are in the z-space of the windows they are made from.
 """
@@ -46,7 +46,7 @@ class Forecaster(Protocol):
 
 
 class Learner(Forecaster, Protocol):
-    """A forecaster that still has to learn: the floors and every baseline."""
+    """A forecaster that still has to learn: the naive baselines and every baseline."""
 
     @abstractmethod
     def fit(self, train: WindowSet, validation: WindowSet, seed: int) -> None:
@@ -63,7 +63,7 @@ class Learner(Forecaster, Protocol):
         return {}
 
 
-class Floor(Learner):
+class NaiveForecaster(Learner):
     """A forecast that costs nothing, with the spread its errors had on the train windows; unfitted, a mere point."""
 
     uses_future_commands = False
@@ -93,9 +93,9 @@ class Floor(Learner):
         return self._formula(batch.x_BKC, batch.m_BKC, self.horizons)
 
 
-def floors(horizons: Sequence[int]) -> list[Floor]:
+def naive_baselines(horizons: Sequence[int]) -> list[NaiveForecaster]:
     """Persistence and linear drift, to be fitted for their spread."""
-    return [Floor(name, formula, horizons) for name, formula in FLOORS.items()]
+    return [NaiveForecaster(name, formula, horizons) for name, formula in FLOORS.items()]
 
 
 def residual_spread(point: PointForecast, train: WindowSet) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from crossfeed.evaluation.forecaster import BATCH
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training.measure.health import ridge_weights
 from crossfeed.training.order import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
@@ -60,8 +61,8 @@ def _accuracy(features: Features, fit: WindowSet, test: WindowSet, machines: lis
 
     x_BF = design(seen_BD)
     wanted_BM = torch.nn.functional.one_hot(of_fit_B, len(machines)).double()
-    penalty_FF = RIDGE * len(x_BF) * torch.eye(x_BF.shape[1], dtype=torch.float64)
-    weight_FM = torch.linalg.solve(x_BF.T @ x_BF + penalty_FF, x_BF.T @ wanted_BM)
+    penalty_F = torch.full((x_BF.shape[1],), RIDGE * len(x_BF), dtype=torch.float64)
+    weight_FM = ridge_weights(x_BF.T @ x_BF, x_BF.T @ wanted_BM, penalty_F)
     guess_B = (design(unseen_BD) @ weight_FM).argmax(1)
     right = [(guess_B[of_test_B == number] == number).double().mean() for number in range(len(machines))]
     return float(torch.stack(right).mean())

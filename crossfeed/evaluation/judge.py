@@ -1,10 +1,11 @@
-"""The one place where an evaluation is made: models beside floors on the same windows, then the probes.
+"""The one place where an evaluation is made: models beside naive baselines on the same windows, then the probes.
 
-`judge` serves both: `evaluate_opened`, one model on any table, and `evaluate_target`, the models of a study.
+`judge` serves both: `evaluate`, one model on any table, and `evaluate_target`, the models of a study.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from crossfeed.errors import ConfigError, ForecastError
@@ -12,16 +13,17 @@ from crossfeed.evaluation.calibration import calibration_by_regime
 from crossfeed.evaluation.channels import channel_scores, headline_intervals
 from crossfeed.evaluation.command_use import KeptForecasts, command_use
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.examples import example_forecasts
-from crossfeed.evaluation.forecaster import Floor, Forecaster
+from crossfeed.evaluation.forecaster import Forecaster, NaiveForecaster
 from crossfeed.evaluation.metrics import Scores
-from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
+from crossfeed.evaluation.opened_model import AnyModel, WorldModelForecaster, as_opened
 from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.setup import Side, SourceData, foreign_set, sensors_not_read, set_up
-from crossfeed.evaluation.statistics import compare, power_table
+from crossfeed.evaluation.statistics import paired_tests, power_table
+from crossfeed.ingest.align import as_table, several
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import plain
 from crossfeed.model.world_model import WorldModel
@@ -45,9 +47,9 @@ class JudgedModel:
 
 
 def judge(
-    models: Sequence[JudgedModel], floors: Sequence[Floor], period: float, suite: Suite = "standard"
+    models: Sequence[JudgedModel], naive: Sequence[NaiveForecaster], period: float, suite: Suite = "standard"
 ) -> Evaluation:
-    """Score models and floors on the same windows; commands and robustness are probed for the models alone.
+    """Score models and naive baselines on the same windows; commands and robustness are probed for the models alone.
 
     A forecaster that returns NaN is left out with its reason and the others go on.
     """
@@ -57,10 +59,10 @@ def judge(
     records = {one.name: ForecastRecorder(one.data.windows) for one in models} if suite == "full" else {}
     scores: dict[str, Scores] = {}
     excluded: dict[str, str] = {}
-    for one in [*models, *(JudgedModel(floor, data) for floor in floors)]:
+    for one in [*models, *(JudgedModel(one, data) for one in naive)]:
         try:
             listening = [listener[one.name] for listener in (kept, records) if one.name in listener]
-            scores[one.name] = evaluate(one.forecaster, one.data, on_forecast=listening)
+            scores[one.name] = score_windows(one.forecaster, one.data, on_forecast=listening)
         except ForecastError as error:
             excluded[one.name] = error.found
             console().print(f"[yellow]warning:[/] {error.found} It is left out.")
@@ -79,14 +81,14 @@ def judge(
         calibration={name: calibration_by_regime(found) for name, found in scores.items() if found.has_intervals},
         command_use={one.name: command_use(one.forecaster, one.data, kept=kept[one.name]) for one in judged},
         examples={one.name: example_forecasts(one.forecaster, one.data) for one in judged},
-        comparisons=tuple(tuple(compare(rmse_by_run, one.name)) for one in judged),
+        comparisons=tuple(tuple(paired_tests(rmse_by_run, one.name)) for one in judged),
         power=tuple(power_table(units=sorted({3, 5, 7, len(data.runs)}))),
         excluded=excluded,
         unit=data.unit,
         period=period,
         space=data.space.hash(),
         window_hash=data.windows.hash(),
-        floors_have_spread=any(floor.fitted for floor in floors),
+        floors_have_spread=any(one.fitted for one in naive),
         **full,
     )
 
@@ -118,23 +120,31 @@ def _full_suite(
     }
 
 
-def evaluate_opened(
-    opened: OpenedModel,
-    table: Table,
-    *,
-    part: Side = "auto",
-    sources: Sequence[Table] = (),
-    suite: Suite = "standard",
-    unit: Unit | None = None,
-    machine: str | None = None,
-    new_sensors: bool = False,
-    file: str = "",
-) -> Evaluation:
-    """Evaluate a model on a table in memory; `sources` are tables it was trained on, they give the floors a spread.
+def evaluate(
+    model: AnyModel, table: Table | Path | str, source: Table | Path | str | Sequence[Table | Path | str] = (), *,
+    part: Side = "auto", suite: Suite = "standard", unit: Unit | None = None, machine: str | None = None,
+    new_sensors: bool = False, out: Path | str | None = None, device: str = "auto",
+) -> Evaluation:  # fmt: skip
+    """Judge a model on a table beside its naive baselines; the result prints the verdict on every channel first.
 
+    Of a table the model was trained on the test side counts (`part` names another), of any other all of it. `source`:
+    tables it was trained on, which give the naive baselines their spread. `suite="full"` adds robustness.
+    `new_sensors` judges sensors that the model never met as well, where it began with fleet. The result has
+    `verdict()`, `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
     `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
-    `new_sensors` reads and judges sensors of the table that the model never met as well.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> result = cf.evaluate("run", "b.parquet", source="a.parquet")
+        >>> [one.channel for one in result.verdict().channels]
+        ['spindle_current', 'spindle_torque', 'spindle_power', 'z_current']
+        >>> "trust" in result.to_polars().columns
+        True
     """
+    opened, file = as_opened(model, device), Path(table).name if isinstance(table, Path | str) else ""
+    schema = opened.model.schema
+    sources = [as_table(one, schema, "source") for one in (several(source) if source != () else [])]
+    table = as_table(table, schema)
     opened = opened.meets(table)
     if new_sensors:
         opened = opened.takes_in(table)
@@ -153,8 +163,8 @@ def evaluate_opened(
         from crossfeed.evaluation.counterfactual import on_simulated_machine
 
         counterfactual = on_simulated_machine(forecaster, machine, setup.data.space)
-    return replace(
-        judge([JudgedModel(forecaster, setup.data)], setup.floors, table.period, suite),
+    result = replace(
+        judge([JudgedModel(forecaster, setup.data)], setup.naive, table.period, suite),
         model=ModelFacts(opened.path.name, forecaster.name, opened.sha256),
         table=TableFacts(file, table.fingerprint(), tuple(table.machines())),
         part=setup.part,
@@ -163,12 +173,15 @@ def evaluate_opened(
         sensors_not_read=sensors_not_read(opened.model, table),
         counterfactual=counterfactual,
     )
+    if out is not None:
+        result.write(out)
+    return result
 
 
 def evaluate_target(
     models: Mapping[str, tuple[WorldModel, RunConfig]], sources: Sequence[Table], targets: Sequence[Table]
 ) -> Evaluation:
-    """Score every model of a study once, on machines nobody trained on; the floors are fitted on the source."""
+    """Score every model of a study once, on machines nobody trained on; naive baselines are fitted on the source."""
     if not models:
         raise ConfigError("No model was given to evaluate on the target.")
     first, config = next(iter(models.values()))
@@ -177,4 +190,4 @@ def evaluate_target(
     for name, (model, _) in models.items():
         data = foreign_set(model, targets, source.space)
         judged.append(JudgedModel(WorldModelForecaster(model, name).reading(data.windows), data))
-    return judge(judged, source.floors(first), targets[0].period)
+    return judge(judged, source.naive_baselines(first), targets[0].period)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from torch import Tensor, nn
 
@@ -119,6 +119,29 @@ class OpenedModel:
         """Refuse rows that are not as long as those the model learned from, where the file says it."""
         known = self.provenance.get("row_period", period)
         check_row_period(period, known, whose, "the model was trained on one")
+
+
+class HasOpened(Protocol):
+    """A fitted model, in which an opened one lies."""
+
+    @property
+    def opened(self) -> OpenedModel: ...
+
+
+AnyModel = OpenedModel | HasOpened | Path | str
+
+
+def as_opened(model: AnyModel, device: str = "auto") -> OpenedModel:
+    """A model, or the one at a path, which may still have to meet its machine."""
+    if isinstance(model, Path | str):
+        return open_model(model, device, meets=True)
+    opened = getattr(model, "opened", model)
+    if not isinstance(opened, OpenedModel):
+        raise ConfigError(
+            f"A {type(model).__name__} is no fitted model.",
+            expected="what cf.fit, cf.adapt or cf.load return, or the path of a model",
+        )
+    return opened
 
 
 def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> OpenedModel:

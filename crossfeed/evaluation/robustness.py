@@ -11,7 +11,7 @@ from torch import Tensor
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.command_use import ratio
 from crossfeed.evaluation.corruptions import CORRUPTIONS, SEVERITIES, coarse, corrupted
-from crossfeed.evaluation.evaluate import Change, EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import Change, EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.metrics import Scores
 from crossfeed.progress import console
@@ -37,12 +37,12 @@ class Probe:
     def of(cls, forecaster: Forecaster, data: EvaluationSet, limit: int = PROBE_WINDOWS) -> "Probe":
         """Choose evenly spread windows; the same ones for everybody."""
         index_W = data.sample(limit)
-        return cls(forecaster, data, index_W, evaluate(forecaster, data, index_W, title="Robustness: clean"))
+        return cls(forecaster, data, index_W, score_windows(forecaster, data, index_W, title="Robustness: clean"))
 
     def under(self, change: Callable[[WindowBatch], WindowBatch], title: str) -> dict[str, object]:
         """One row of a table; a change that breaks the forecaster is a result too, and is named."""
         try:
-            scores = evaluate(
+            scores = score_windows(
                 self.forecaster, self.data, self.index_W, lambda batch, _: change(batch), f"Robustness: {title}"
             )
         except ForecastError as error:
@@ -85,7 +85,7 @@ def channel_curve(probe: Probe) -> dict[str, object]:
         for _ in range(DRAWS):
             kept = sorted(generator.choice(names, size=size, replace=False).tolist(), key=full.channels.index)
             change = _only(kept, full.channels)
-            scores = evaluate(probe.forecaster, probe.data, probe.index_W, change, f"Channels: {size}")
+            scores = score_windows(probe.forecaster, probe.data, probe.index_W, change, f"Channels: {size}")
             seen, whole = scores.metrics(channel=kept)["rmse"], full.metrics(channel=kept)["rmse"]
             share = seen / whole if seen is not None and whole else None
             rows.append({"kept": kept, "rmse": seen, "rmse_all_visible": whole, "ratio": share})

@@ -1,23 +1,20 @@
-"""What a table is to a model: the side to be judged on, the common space, and floors with or without a spread.
+"""What a table is to a model: the side to be judged on, the common space, and naive baselines with or without a spread.
 
 What a model was trained on is rebuilt from its tables: their split, and windows of each side.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import Floor, floors
+from crossfeed.evaluation.forecaster import NaiveForecaster, naive_baselines
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.records import Unit
 from crossfeed.ingest.align import align
-from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part
 from crossfeed.windows.split_tables import DataConfig, SplitTables
@@ -63,9 +60,9 @@ class SourceData:
         tables = [table for table, own in zip(self.tables, groups, strict=True) if own]
         return _strange_windows(model, tables, [own for own in groups if own], self.space, "session", stride)
 
-    def floors(self, model: WorldModel) -> list[Floor]:
-        """The floors with the spread they had on the train windows, in the model's z-space."""
-        train, fitted = self.windows(model, "train"), floors(model.horizons)
+    def naive_baselines(self, model: WorldModel) -> list[NaiveForecaster]:
+        """The naive baselines with the spread they had on the train windows, in the model's z-space."""
+        train, fitted = self.windows(model, "train"), naive_baselines(model.horizons)
         for floor in fitted:
             floor.fit(train, train, 0)
         return fitted
@@ -73,10 +70,10 @@ class SourceData:
 
 @dataclass(frozen=True)
 class EvaluationSetup:
-    """The windows to be judged on, the floors beside the model, and which side of the table it is."""
+    """The windows to be judged on, the naive baselines beside the model, and which side of the table it is."""
 
     data: EvaluationSet
-    floors: list[Floor]
+    naive: list[NaiveForecaster]
     part: str
 
 
@@ -85,7 +82,7 @@ def set_up(
 ) -> EvaluationSetup:
     """Prepare the windows: the test side of a table the model was trained on, all of any other.
 
-    `sources` are tables the model was trained on; together with an own `table` they give space and floors.
+    `sources` are tables the model was trained on; together with an own `table` they give space and naive baselines.
     """
     model = opened.model
     opened.check_rows(table.period, f"The table of {' and '.join(table.machines())}")
@@ -108,7 +105,7 @@ def set_up(
     rebuilt = SourceData.of(tables, opened.config.data) if tables else None
     # Sensors that the model took in later are judged in the frame they were taken in by.
     space = _space(model, rebuilt, len(order)).completed_by(model.normaliser)
-    beside = rebuilt.floors(model) if rebuilt is not None else floors(model.horizons)
+    beside = rebuilt.naive_baselines(model) if rebuilt is not None else naive_baselines(model.horizons)
     if rebuilt is None or not own or part == "all":
         return EvaluationSetup(foreign_set(model, [table], space, unit or ("session" if own else "run")), beside, "all")
     side: Part = "test" if part == "auto" else part
@@ -152,11 +149,6 @@ def _strange_windows(
         tables, groups, model.normaliser, model.config.context, model.horizons, stride, model.device, hidden
     )
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
-
-
-def read_table(path: Path | str, schema: Schema) -> Table:
-    """A table to be aligned with a model: by its own schema where it has one, else by the model's."""
-    return Table.read(path, None if has_own_schema(Path(path)) else schema)
 
 
 def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:

@@ -101,7 +101,7 @@ class PairedTest:
     verdict: str
 
 
-def compare(metric_by_name: dict[str, np.ndarray], reference: str) -> list[PairedTest]:
+def paired_tests(metric_by_name: dict[str, np.ndarray], reference: str) -> list[PairedTest]:
     """Test `reference` against every other forecaster, run by run, with Holm's correction over the comparisons."""
     others = [name for name in metric_by_name if name != reference]
     raw = []

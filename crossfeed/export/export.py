@@ -17,12 +17,13 @@ from crossfeed.distribution import Distribution, Gaussian, Mixture
 from crossfeed.distribution.distribution import tensors_of
 from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.setup import read_table, set_up
+from crossfeed.evaluation.setup import set_up
 from crossfeed.export.graph import OPSET, ExportedNetwork, random_windows, to_onnx
 from crossfeed.extras import need
+from crossfeed.ingest.align import as_table
 from crossfeed.progress import progress
 from crossfeed.rows import check_levels
 from crossfeed.windows.windows import WindowBatch
@@ -93,7 +94,7 @@ def export_model(
     opened = model if isinstance(model, OpenedModel) else open_model(model, "cpu")
     network = ExportedNetwork(opened.model, levels, members)
     fewer = len(network.members) < opened.model.members
-    data = set_up(opened, read_table(table, opened.model.schema)).data if table and (int8 or fewer) else None
+    data = set_up(opened, as_table(table, opened.model.schema)).data if table and (int8 or fewer) else None
     metadata = describe(opened, network)
     with tempfile.TemporaryDirectory() as folder, progress("Exporting", 4 if int8 else 3) as task:
         graph = to_onnx(network)
@@ -252,7 +253,7 @@ class ExportedForecaster(Forecaster):
 def price(before: Forecaster, after: Forecaster, data: EvaluationSet) -> Price:
     """What the windows of a table say about the two, known before anything is written."""
     chosen = data.sample(PRICED_WINDOWS)
-    before_crps, after_crps = (evaluate(each, data, chosen).metrics()["crps"] for each in (before, after))
+    before_crps, after_crps = (score_windows(each, data, chosen).metrics()["crps"] for each in (before, after))
     if before_crps is None or after_crps is None or before_crps <= 0.0:
         raise ConfigError("The table has no measured value to compare forecasts with.", remedy="Give another table.")
     return Price(len(chosen), before_crps, after_crps)

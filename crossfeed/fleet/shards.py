@@ -1,18 +1,16 @@
 """A fleet on disk: a table for every sixteen machines, each written whole; one that is whole is never made again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 
 from crossfeed.claim import claim, read_claim
 from crossfeed.errors import ConfigError, CrossfeedError
-from crossfeed.extras import need
 from crossfeed.fleet.draw import NEIGHBOURS
 from crossfeed.fleet.generate import VERSION, draw_table
 from crossfeed.fleet.schema import fleet_schema
 from crossfeed.ingest.table import Table, manifest_path
-from crossfeed.processes import in_processes
+from crossfeed.jobs import InProcess, JobSpec, make_engine
 from crossfeed.progress import progress
 
 CLAIM = "fleet.json"
@@ -71,15 +69,21 @@ def generate(
     """Write the shards that are missing in a folder, on so many cores or on a Ray cluster."""
     if jobs < 1:
         raise ConfigError(f"{jobs} jobs cannot do anything.", expected="at least one")
-    if engine not in _ENGINES:
-        raise ConfigError(f"There is no engine '{engine}'.", expected="local or ray")
+    where = make_engine(engine, jobs, address)
     claim(folder, CLAIM, plan.identity(), "a fleet")
     found = {shard: _found(folder, plan, shard) for shard in range(plan.shards)}
     finished = [summary for summary in found.values() if summary is not None]
     missing = [shard for shard, summary in found.items() if summary is None]
+    if engine == "local" and min(jobs, len(missing)) < 2:
+        where = InProcess()
+    here, logs = folder.resolve(), folder / "logs"
+    waiting = iter(
+        JobSpec(f"shard {shard}", write_shard, (here, plan, shard), logs / f"shard_{shard:05d}.txt")
+        for shard in missing
+    )
     with progress("Generating the fleet", total=plan.machines) as task:
         task.advance(sum(summary.machines for summary in finished))
-        for summary in _ENGINES[engine](folder, plan, missing, jobs, address):
+        for _, summary in where.run(lambda: next(waiting, None)):
             finished.append(summary)
             task.advance(summary.machines, note=f"{sum(shard.rows for shard in finished):,} rows")
     return sorted(finished, key=lambda summary: summary.path.name)
@@ -136,37 +140,3 @@ def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
     except CrossfeedError:
         return None
     return ShardSummary(path, len(plan.numbers(shard)), len(table), table.period, made=False)
-
-
-_Shards = Iterator[ShardSummary]
-
-
-def _on_this_machine(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, _: str | None) -> _Shards:
-    tasks = [(folder, plan, shard) for shard in missing]
-    if jobs == 1 or len(tasks) < 2:
-        return starmap(write_shard, tasks)
-    return in_processes(write_shard, tasks, min(jobs, len(tasks)))
-
-
-def _on_ray(folder: Path, plan: FleetPlan, missing: Sequence[int], jobs: int, address: str | None) -> _Shards:
-    """Shards on a Ray cluster; the folder must be on storage that every node sees."""
-    ray = need("ray", "The engine 'ray'", "ray")
-    if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False, configure_logging=False)
-    remote = ray.remote(num_cpus=1, max_retries=2)(write_shard)
-    left = list(reversed(missing))
-    waiting: dict[object, int] = {}
-    while left or waiting:
-        while left and len(waiting) < jobs:
-            shard = left.pop()
-            waiting[remote.remote(folder.resolve(), plan, shard)] = shard
-        (reference,), _ = ray.wait(list(waiting), num_returns=1)
-        shard = waiting.pop(reference)
-        try:
-            yield ray.get(reference)
-        except ray.exceptions.RayError as error:
-            raise CrossfeedError(f"Shard {shard} failed on the cluster: {error}") from error
-
-
-_Engine = Callable[[Path, FleetPlan, Sequence[int], int, str | None], _Shards]
-_ENGINES: dict[str, _Engine] = {"local": _on_this_machine, "ray": _on_ray}

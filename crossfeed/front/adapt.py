@@ -7,7 +7,7 @@ from crossfeed.adaptation.model_adaptation import Adaptation, adapt_model, fewsh
 from crossfeed.adaptation.parameters import Mode
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.front.fitted_model import FittedModel, as_model
-from crossfeed.front.inputs import as_table
+from crossfeed.ingest.align import as_table
 from crossfeed.ingest.table import Table
 
 

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crossfeed.front.fitted_model import FittedModel, load
-from crossfeed.front.inputs import as_table, several
+from crossfeed.ingest.align import as_table, several
 from crossfeed.ingest.table import Table
 from crossfeed.model.locate import FLEET, locate_model
 from crossfeed.schema import canonical

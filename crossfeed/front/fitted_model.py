@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.front.inputs import as_table, history_of
+from crossfeed.evaluation.opened_model import OpenedModel, as_opened, open_model
+from crossfeed.front.inputs import history_of
 from crossfeed.grid import Grid, ShownByGrids, named
+from crossfeed.ingest.align import as_table
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.forecast_view import shown_commands
 from crossfeed.model.locate import MODEL
@@ -184,14 +185,7 @@ def load(path: Path | str, device: str = "auto") -> FittedModel:
 
 def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedModel:
     """A model, or the one at a path."""
-    if isinstance(model, FittedModel):
-        return model
-    if isinstance(model, Path | str):
-        return load(model, device)
-    raise ConfigError(
-        f"A {type(model).__name__} is no fitted model.",
-        expected="what cf.fit, cf.adapt or cf.load return, or the path of a model",
-    )
+    return model if isinstance(model, FittedModel) else FittedModel(as_opened(model, device))
 
 
 def _trained_horizons(model: WorldModel, horizons: Sequence[int] | None) -> tuple[int, ...]:

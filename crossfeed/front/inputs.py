@@ -3,15 +3,13 @@
 A table may hold many sessions; a frame is one moment, so its clock, order, sessions and columns are checked strictly.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.evaluation.setup import read_table
-from crossfeed.ingest.align import check_row_period
+from crossfeed.ingest.align import as_table, check_row_period
 from crossfeed.ingest.frames import to_polars
 from crossfeed.ingest.table import KEYS, Group, Table
 from crossfeed.schema import Schema, conversion
@@ -35,34 +33,6 @@ def history_of(opened: "OpenedModel", history: Any, session: str | None, at: flo
     moment = read_history(table, model, session, at, file)
     opened.check_rows(moment.period, f"The table with {moment.title}")
     return moment
-
-
-def as_table(source: Table | Path | str, schema: Schema, what: str = "table") -> Table:
-    """A table, or the one in a file; a frame is refused with the way to make a table of it."""
-    if isinstance(source, Table):
-        return source
-    if isinstance(source, Path | str):
-        return read_table(source, schema)
-    raise _no_table(source, what)
-
-
-def _no_table(source: object, what: str) -> TableError:
-    return TableError(
-        f"An object of the type {type(source).__name__} is no {what}.",
-        expected="a Table, or the path of one",
-        remedy="Make a table of a frame with cf.Table.from_frame(frame).",
-    )
-
-
-def several(tables: Table | Path | str | Sequence[Table | Path | str]) -> list[Table | Path | str]:
-    """One table or many, as a list; a frame in its place is refused."""
-    if isinstance(tables, Table | Path | str):
-        return [tables]
-    if isinstance(tables, list | tuple):
-        if not tables:
-            raise TableError("No table was given.", expected="at least one")
-        return list(tables)
-    raise _no_table(tables, "table")
 
 
 def table_of_rows(frame: Any, schema: Schema, period: float | None) -> Table:

@@ -3,12 +3,42 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.ingest.parquet import has_own_schema
 from crossfeed.ingest.table import Table
 from crossfeed.schema import Schema, conversion
+
+
+def as_table(source: Table | Path | str, schema: Schema, what: str = "table") -> Table:
+    """A table, or the one in a file, read by its own schema where it has one; a frame is refused with what to do."""
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, Path | str):
+        return Table.read(source, None if has_own_schema(Path(source)) else schema)
+    raise _no_table(source, what)
+
+
+def several(tables: Table | Path | str | Sequence[Table | Path | str]) -> list[Table | Path | str]:
+    """One table or many, as a list; a frame in its place is refused."""
+    if isinstance(tables, Table | Path | str):
+        return [tables]
+    if isinstance(tables, list | tuple):
+        if not tables:
+            raise TableError("No table was given.", expected="at least one")
+        return list(tables)
+    raise _no_table(tables, "table")
+
+
+def _no_table(source: object, what: str) -> TableError:
+    return TableError(
+        f"An object of the type {type(source).__name__} is no {what}.",
+        expected="a Table, or the path of one",
+        remedy="Make a table of a frame with cf.Table.from_frame(frame).",
+    )
 
 
 def align(table: Table, schema: Schema) -> Table:

@@ -3,38 +3,67 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from crossfeed.baselines.budget import Size
 from crossfeed.baselines.contenders import Setting, contender
-from crossfeed.baselines.results import Result
-from crossfeed.baselines.table import over_seeds
+from crossfeed.baselines.results import Result, over_seeds
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.grid import plural
+from crossfeed.ingest.align import as_table
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.crossings import Crossing, crossing
 from crossfeed.learning_curve.fleet import open_fleet
-from crossfeed.learning_curve.minutes import ALL, MINUTES, in_words, parse_minutes, spoken
 from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
-from crossfeed.learning_curve.result import METRICS, CurvePoint, LearningCurve
-from crossfeed.learning_curve.runner import TEST, CurveRunner, CurveSetting, effort
-from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
+from crossfeed.learning_curve.result import (
+    ALL,
+    METRICS,
+    MINUTES,
+    Crossing,
+    CurvePoint,
+    LearningCurve,
+    crossing,
+    in_words,
+    parse_minutes,
+    spoken,
+)
+from crossfeed.learning_curve.runner import TEST, CurveRun, CurveRunner, CurveSetting, do_curve_runs, effort
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
 from crossfeed.model.new_machine import readable_schema
+from crossfeed.schema import canonical
 from crossfeed.training.run_config import preset
 from crossfeed.windows.split import By
 
 MODELS = "fleet,crossfeed,tide,trees,persistence"
 
 
-def learning_curve(
-    table: Table, out: Path | str, *, models: str | Sequence[str] = MODELS,
-    minutes: str | Sequence[float | str] = MINUTES, size: Size = "compact", budget: str = "quick",
-    seeds: int = 1, jobs: int = 1, fleet: Path | str = FLEET, device: str = "auto", split_by: By = "session",
-    windows: int = 4000,
+def curve(
+    table: Table | Path | str, models: str | Sequence[str] = MODELS, minutes: str | Sequence[float | str] = MINUTES,
+    out: Path | str | None = None, *, size: Size = "compact", budget: str = "quick", seeds: int = 1, jobs: int = 1,
+    fleet: Path | str = FLEET, split_by: By = "session", windows: int = 4000, device: str = "auto",
 ) -> LearningCurve:  # fmt: skip
-    """Train and judge every model after every number of minutes; what `out` already holds is not run again."""
+    """Errors against minutes of own logs, and from how many minutes on each model is better than the fleet.
+
+    Some sessions of the table are kept to judge by; the first `minutes` of the others are learned from. `models`:
+    `fleet` and any name of `crossfeed compare`. The result prints, and has `plot()`, `to_pandas()` and `crossings`.
+    With `out` everything is kept there, and what it already holds is not run again.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> found = cf.curve("a.parquet", models="ridge,persistence", minutes=[0, 5], size="tiny")
+        >>> found.to_pandas()[["model", "minutes"]].values.tolist()
+        [['ridge', 0.0], ['persistence', 0.0], ['ridge', 5.0], ['persistence', 5.0]]
+        >>> found.point("ridge", "0").remark
+        'too little to learn from: 0 rows do not give three pieces with windows of 48 rows'
+    """
+    if out is None:
+        with TemporaryDirectory(prefix="crossfeed-") as temporary:
+            return curve(
+                table, models, minutes, Path(temporary) / "curve", size=size, budget=budget, seeds=seeds, jobs=jobs,
+                fleet=fleet, split_by=split_by, windows=windows, device=device,
+            )  # fmt: skip
+    table = as_table(table, canonical())
     if min(seeds, jobs, windows) < 1:
         raise ConfigError(
             f"{seeds} seeds, {jobs} jobs and {windows} windows were asked for.", expected="at least one of each"
@@ -57,12 +86,10 @@ def learning_curve(
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     # Nothing is learned at 0 minutes, so chance plays no part there.
-    plan = [
-        CurveRun(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))
-    ]
-    found = dict(do_curve_runs(plan, runner, jobs))
+    plan = [(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))]
+    found = do_curve_runs(plan, runner, jobs)
     points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
-    curve = LearningCurve(
+    drawn = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
         windows=len(runner.judged), sessions=len(runner.judged.ends), size=size, budget=budget,
         sensors=setting.logs.table.shown(), points=points, crossings=(),
@@ -70,9 +97,9 @@ def learning_curve(
             *_meaning(runner), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
         ),
     )  # fmt: skip
-    curve = replace(curve, crossings=_crossings(curve))
-    curve.write(setting.folder)
-    return curve
+    drawn = replace(drawn, crossings=_crossings(drawn))
+    drawn.write(setting.folder)
+    return drawn
 
 
 def _names(models: str | Sequence[str]) -> tuple[str, ...]:
@@ -133,7 +160,7 @@ def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float],
 
 def _point(name: str, asked: float, minutes: float, found: Mapping[CurveRun, Result]) -> CurvePoint:
     """One model's runs after so many minutes, together."""
-    mine = [result for run, result in found.items() if (run.model, run.minutes) == (name, asked)]
+    mine = [result for run, result in found.items() if run[:2] == (name, asked)]
     results = [result for result in mine if result.status != "not run"]
     reason = next((result.reason for result in mine if result.status == "not run"), "")
     row = over_seeds(name, results, (TEST,), reason)
@@ -166,6 +193,6 @@ def _meaning(runner: CurveRunner) -> list[str]:
         "that nobody learns from, over all horizons, in standard deviations of all own logs.",
         f"The first minutes of the other sessions, in the order of time, are learned from; normalisers see them alone. "
         f"Size {setting.size}, budget {setting.budget}.",
-        f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and floors have the spread "
-        "of their errors in them; windows that end inside these rows are judged for nobody.",
+        f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and naive baselines have "
+        "the spread of their errors in them; windows that end inside these rows are judged for nobody.",
     ]

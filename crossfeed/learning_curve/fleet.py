@@ -3,23 +3,24 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from crossfeed.baselines.arms import arm_config
+import torch
+from torch import Tensor
+
 from crossfeed.baselines.budget import Budget, Size
-from crossfeed.baselines.contenders import Fitted
+from crossfeed.baselines.contenders import Fitted, arm_config
+from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.in_frame import InFrame
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster, open_model
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.by_session import BySession
-from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.own_logs import OwnLogs
+from crossfeed.learning_curve.own_logs import JudgedWindows, OwnLogs
 from crossfeed.model.locate import FLEET, locate_model
 from crossfeed.model.new_machine import in_frame, readable_schema
 from crossfeed.model.world_model import WorldModel
@@ -29,6 +30,34 @@ from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.frame import fit_frame
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split_tables import DataConfig, SplitTables
+from crossfeed.windows.windows import WindowBatch, WindowSet
+
+
+class BySession(Forecaster):
+    """Asks for each window the forecaster of its session; all of one family."""
+
+    def __init__(self, name: str, listens: bool, windows: WindowSet, of_session: Callable[[str], Forecaster]) -> None:
+        self.name, self.uses_future_commands = name, listens
+        self._sessions = [count.session for count in windows.counts]
+        stops = torch.cumsum(torch.tensor([count.rows for count in windows.counts]), 0)
+        self._stops = stops.to(windows.last_W.device)
+        # Windows come session after session: the last few forecasters are enough.
+        self._of_session = lru_cache(maxsize=2)(of_session)
+
+    def predict(self, batch: WindowBatch) -> Distribution:
+        session_B = torch.bucketize(batch.last_index_B, self._stops, right=True)
+        numbers = sorted(set(session_B.tolist()))
+        rows = [(session_B == number).nonzero().flatten() for number in numbers]
+        parts = [
+            self._of_session(self._sessions[number]).predict(_some(batch, row_B))
+            for number, row_B in zip(numbers, rows, strict=True)
+        ]
+        return Distribution.concatenate(parts)[torch.cat(rows).argsort()]
+
+
+def _some(batch: WindowBatch, index_B: Tensor) -> WindowBatch:
+    return WindowBatch(**{name: getattr(batch, name)[index_B] for name in WindowBatch.__dataclass_fields__})
+
 
 AS_IT_CAME, LEARNED_ON = "as it came", "learned on"
 
@@ -122,7 +151,7 @@ class FleetContender:
             "validation", frame, self.judged.context, self.judged.horizons, data.stride, self.judged.device
         )
         judged = EvaluationSet(windows, sides.schema, frame, self.judged.space_for(sides.schema), "session")
-        crps = evaluate(WorldModelForecaster(of_frame(frame), FLEET), judged).metrics()["crps"]
+        crps = score_windows(WorldModelForecaster(of_frame(frame), FLEET), judged).metrics()["crps"]
         assert crps is not None, "validation windows show at least one sensor"
         return crps
 

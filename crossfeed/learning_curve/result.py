@@ -1,18 +1,109 @@
-"""What a learning curve found: one point for each model and number of minutes, and where models overtake the fleet."""
+"""What a learning curve says: one point for each model and number of minutes, and where models overtake the fleet."""
 
-from collections.abc import Mapping
+import csv
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError
 from crossfeed.grid import Grid, ShownByGrids
-from crossfeed.json_file import plain
-from crossfeed.learning_curve.crossings import Crossing
+from crossfeed.json_file import plain, write_sealed
+from crossfeed.plots import save_figure
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure
+
+
+ALL = math.inf
+MINUTES = "0,1,3,10,30,60,all"
+
+
+def parse_minutes(words: str | Sequence[float | str]) -> tuple[float, ...]:
+    """Minutes in rising order, each once; `all` is as many as there are."""
+    given = words.split(",") if isinstance(words, str) else list(words)
+    found = [_number(word) for word in given if str(word).strip()]
+    if not found:
+        raise ConfigError("No number of minutes was given.", expected=f"numbers and 'all', such as {MINUTES}")
+    return tuple(sorted(set(found)))
+
+
+def in_words(minutes: float) -> str:
+    """3, 0.5 or all."""
+    return "all" if minutes == ALL else f"{minutes:g}"
+
+
+def spoken(minutes: float) -> str:
+    """3 minutes, 1 minute or all own logs."""
+    return "all own logs" if minutes == ALL else f"{minutes:.3g} minute{'' if minutes == 1 else 's'}"
+
+
+def folder_name(minutes: float) -> str:
+    """Where the runs with so many minutes lie."""
+    return "all" if minutes == ALL else f"{minutes:g}-minutes"
+
+
+def _number(word: float | str) -> float:
+    if str(word).strip() == "all":
+        return ALL
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise ConfigError(
+            f"'{word}' is no number of minutes.", expected=f"numbers from 0 up and 'all', such as {MINUTES}"
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Between which two measured points the lead changes for good, and about where.
+
+    `after` is None where the model is ahead from the first point on, `by` where it never is.
+    """
+
+    model: str
+    after: float | None
+    by: float | None
+    about: float | None
+    words: str
+
+
+def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tuple[float, float]]) -> Crossing | None:
+    """Where the model overtakes the fleet for good; (minutes, error) of both, at the minutes they share.
+
+    Between two points both errors are joined by straight lines over the logarithm of the minutes.
+    """
+    theirs = dict(fleet)
+    gaps = [(minutes, error - theirs[minutes]) for minutes, error in sorted(own) if minutes in theirs]
+    if not gaps:
+        return None
+    behind = [index for index, (_, gap) in enumerate(gaps) if gap >= 0.0]
+    if not behind:
+        first = gaps[0][0]
+        return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {spoken(first)} on")
+    if behind[-1] == len(gaps) - 1:
+        last = gaps[-1][0]
+        told = (
+            f"does not overtake the fleet within {spoken(last)}" if last else "is behind the fleet before any own logs"
+        )
+        return Crossing(model, last, None, None, f"{model} {told}")
+    (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
+    told = f"{model} overtakes the fleet between {after:.3g} and {spoken(by)}"
+    about = _between(after, by, gap / (gap - lead))
+    return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
+
+
+def _between(after: float, by: float, share: float) -> float:
+    if after == 0.0:
+        return share * by
+    return math.exp((1.0 - share) * math.log(after) + share * math.log(by))
+
 
 METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
 FILE = "curve.json"
@@ -114,11 +205,83 @@ class LearningCurve(ShownByGrids):
 
     def write(self, folder: Path | str) -> None:
         """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
-        from crossfeed.learning_curve.files import write_curve
-
         write_curve(self, Path(folder))
 
     def _grids(self) -> list[Grid]:
-        from crossfeed.learning_curve.files import grids
-
         return grids(self)
+
+
+MISSING = "-"
+_LOWEST = ("crps", "rmse", "mae", "nll")
+
+
+def grids(curve: LearningCurve, metrics: Sequence[str] = ("crps", "coverage90")) -> list[Grid]:
+    """Some metrics by minutes (files have the others), then from when on each model is better than the fleet."""
+    titles = {metric: f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs" for metric in metrics}
+    pages = [_grid(curve, metric, title, "") for metric, title in titles.items()]
+    return [*pages, Grid("", (), [], tuple(remarks(curve)))]
+
+
+def _grid(curve: LearningCurve, metric: str, title: str, corner: str) -> Grid:
+    """One row for each model, one column for each number of minutes."""
+    points = [[curve.point(model, label) for label in curve.labels] for model in curve.models]
+    rows = [[model, *(_cell(point, metric) for point in row)] for model, row in zip(curve.models, points, strict=True)]
+    best = {
+        (number, column)
+        for number, row in enumerate(points)
+        for column, point in enumerate(row, start=1)
+        if metric in _LOWEST and point.mean.get(metric) == curve.best(metric, point.label) is not None
+    }
+    return Grid(title, (corner, *curve.labels), rows, best=best)
+
+
+def _cell(point: CurvePoint, metric: str) -> str:
+    value, spread = point.mean.get(metric), point.spread.get(metric)
+    if value is None:
+        return MISSING
+    text = f"{value:.2f}" if metric in ("nll", "coverage90") or abs(value) >= 100 else f"{value:.3f}"
+    return text + (f" ±{spread:.3f}" if spread is not None and metric in ("crps", "rmse", "mae") else "")
+
+
+def remarks(curve: LearningCurve) -> list[str]:
+    """Crossings, what the numbers mean, what the fleet kept, and who could not take part where."""
+    told = [f"{one.words}." for one in curve.crossings]
+    kept: dict[str, list[str]] = {}
+    for point in curve.points:
+        if point.kept:
+            kept.setdefault(point.kept, []).append(point.label)
+    if kept:
+        used = [f"{how} at {', '.join(map(_amount, at))}" for how, at in kept.items()]
+        told.append(f"The fleet is used {'; '.join(used)}.")
+    missing: dict[tuple[str, str], list[str]] = {}
+    for point in curve.points:
+        if point.remark:
+            missing.setdefault((point.remark, point.label), []).append(point.model)
+    said = [f"{', '.join(who)} at {_amount(label)}: {why}." for (why, label), who in missing.items()]
+    return [*told, *curve.notes, *said]
+
+
+def _amount(label: str) -> str:
+    return label if label == "all" else f"{label} min"
+
+
+def markdown(curve: LearningCurve) -> str:
+    """The curve for a document: one table for each metric."""
+    parts = [_grid(curve, metric, title, "minutes of own logs").markdown() for metric, title in METRICS.items()]
+    said = "\n".join(f"- {remark}" for remark in remarks(curve))
+    return "\n\n".join([*parts, said]) + "\n"
+
+
+def write_curve(curve: LearningCurve, folder: Path) -> None:
+    """Everything as files, each whole or not there."""
+    write_sealed(folder / FILE, curve)
+    rows = curve.rows()
+    with atomic_file(folder / "curve.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with atomic_file(folder / "curve.md") as temporary:
+        temporary.write_text(markdown(curve), encoding="utf-8")
+    figure = curve.plot()
+    for ending in ("png", "svg"):
+        save_figure(figure, folder / f"curve.{ending}")

@@ -1,25 +1,25 @@
-"""One run of a curve: one model, so many minutes, one seed; what is there already is not run again."""
+"""The runs of a curve: one model, so many minutes, one seed; what is there already is not run again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from importlib import import_module
 from pathlib import Path
 
 import torch
 
 from crossfeed.baselines.budget import Budget, Size
-from crossfeed.baselines.comparison_data import comparison_data
-from crossfeed.baselines.contenders import FLOORS, Fitted, Setting, contender
+from crossfeed.baselines.compare import effort_of, run_once
+from crossfeed.baselines.contenders import NAIVE, Fitted, Setting, comparison_data, contender
+from crossfeed.baselines.networks import modules_of_registered
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import run_once
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import Floor, Forecaster
+from crossfeed.evaluation.forecaster import Forecaster, NaiveForecaster
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.by_session import BySession
-from crossfeed.learning_curve.fleet import FleetContender, open_fleet
-from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.minutes import folder_name
-from crossfeed.learning_curve.own_logs import OwnLogs, sides
+from crossfeed.jobs import JobSpec, run_all
+from crossfeed.learning_curve.fleet import BySession, FleetContender, open_fleet
+from crossfeed.learning_curve.own_logs import JudgedWindows, OwnLogs, sides
+from crossfeed.learning_curve.result import folder_name, spoken
 from crossfeed.model.locate import FLEET
 from crossfeed.training.budget import BUDGETS, planned
 from crossfeed.training.run_config import RunConfig, preset
@@ -82,7 +82,7 @@ class CurveRunner:
             fleet = self.fleet
             origin = f"{FLEET}-{fleet.opened.sha256[:8]}"
             return self._once(name, first, seed, lambda kept: self._fit_fleet(first, seed, kept), fleet.scored, origin)
-        if first.sides is None and name in FLOORS:
+        if first.sides is None and name in NAIVE:
             scored = self._space_set
             return self._once(name, first, seed, lambda _: self._fit_floor(name, first, scored), scored)
         if first.sides is None:
@@ -140,9 +140,9 @@ class CurveRunner:
         model = self.setting.config.model
         space = self.judged.space
 
-        def floor(table: Table) -> Floor:
+        def floor(table: Table) -> NaiveForecaster:
             windows = WindowSet.build(table, None, space, model.context, model.horizons, device=self.setting.device)
-            made = Floor(name, FLOORS[name], model.horizons)
+            made = NaiveForecaster(name, NAIVE[name], model.horizons)
             made.fit(windows, windows, 0)
             return made
 
@@ -188,3 +188,28 @@ def effort(budget: str, size: Size, windows: int) -> Budget:
         epochs=epochs, pretext_epochs=epochs // 2, batch_size=batch, patience=patience,
         validation_windows=VALIDATION_WINDOWS,
     )  # fmt: skip
+
+
+def _prepare(setting: CurveSetting, modules: Sequence[str]) -> CurveRunner:
+    for module in modules:
+        import_module(module)
+    return CurveRunner(setting)
+
+
+CurveRun = tuple[str, float, int]  # a model, so many minutes, a seed
+
+
+def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, processes: int) -> dict[CurveRun, Result]:
+    """Bring every run to its end."""
+    jobs = [
+        JobSpec(
+            f"{model}, {spoken(minutes)}, seed {seed}", CurveRunner.run, (model, minutes, seed),
+            runner.setting.folder / "logs" / folder_name(minutes) / f"{model}-seed{seed}.txt",
+            effort_of(model) if minutes else 1.0,
+        )
+        for model, minutes, seed in plan
+    ]  # fmt: skip
+    modules = modules_of_registered(model for model, _, _ in plan) if processes > 1 else ()
+    prepare = partial(_prepare, runner.setting, modules)
+    done = run_all("Learning curve", jobs, runner, prepare, processes, lambda result: result.in_words("crps"))
+    return {(job.arguments[0], job.arguments[1], job.arguments[2]): result for job, result in done}

@@ -13,8 +13,7 @@ from crossfeed.errors import CrossfeedError, StorageError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_json
-from crossfeed.study.contrast import ContrastLine, comparisons, contrasts
-from crossfeed.study.leave_one_out import MachineLine, machine_lines
+from crossfeed.study.contrast import ContrastLine, MachineLine, comparisons, contrasts, machine_lines
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.identity import check_version
 from crossfeed.study.record.ledger import Entry
@@ -60,7 +59,7 @@ class StudyFacts:
     openings: Sequence[OpeningFacts]
     sides: Sequence[Mapping[str, Any]]
     contrasts: Sequence[ContrastLine]
-    strangers: Sequence[MachineLine]
+    held_out: Sequence[MachineLine]
 
     def clean_rmse(self, candidate: str) -> dict[str, Any] | None:
         """RMSE on source validation over the seeds of a candidate or an arm that have numbers."""
@@ -132,7 +131,7 @@ def read_study(folder: Path) -> StudyFacts:
             openings=_openings(folder, history),
             sides=_sides(folder, protocol),
             contrasts=contrasts(store) if any(comparisons(store)) else [],
-            strangers=machine_lines(store),
+            held_out=machine_lines(store),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # a study.db that holds something else
         raise StorageError(

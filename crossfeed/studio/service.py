@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.evaluation.setup import read_table
 from crossfeed.extras import need
+from crossfeed.ingest.align import as_table
 from crossfeed.programs.limits import MotionLimits, read_motion_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.engine import ForecastEngine, Question, ready_to_answer
@@ -137,7 +137,7 @@ def make_service(
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
     motion = MotionLimits() if limits is None else read_motion_limits(limits)
     plain = open_model(model, device, meets=history is not None and live is None)
-    table = None if history is None else read_table(history, plain.model.schema)
+    table = None if history is None else as_table(history, plain.model.schema)
     if table is not None:
         plain = plain.meets(table)
     opened = ready_to_answer(plain)

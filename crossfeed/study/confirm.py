@@ -6,14 +6,14 @@ They are added, too, until the leader has as many valid ones as the lock asks fo
 from collections.abc import Sequence
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.engines import Engine
+from crossfeed.jobs import Engine
 from crossfeed.study.record.confirmation import CONFIRMATION, PASSED_OVER, Confirmation, passed_over
 from crossfeed.study.record.lockable import blemishes, refusals
 from crossfeed.study.record.outcomes import pool
 from crossfeed.study.record.rules import rules_of
 from crossfeed.study.record.score import RunOutcome, Score, rank, ranked
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan, search
+from crossfeed.study.search import plan_runs, search
 from crossfeed.training.run_config import RunConfig
 
 FINALISTS = 5
@@ -59,7 +59,7 @@ def confirm(store: Store, engine: Engine, most_seeds: int, pass_over: str | None
         before = seeds
         seeds = min(most_seeds, seeds + (1 if len(found.leaders) == 1 else rules.seeds_after_refusal))
         growing = among if len(found.leaders) == 1 else _contestants(found, pool(store), before)
-        plan(store, {name: configs[name] for name in growing}, range(seeds), "confirm")
+        plan_runs(store, {name: configs[name] for name in growing}, range(seeds), "confirm")
         search(store, engine)
         found.leaders[seeds] = leader_at(pool(store), among, seeds, by)
     store.record(CONFIRMATION, found.content())

@@ -1,23 +1,98 @@
 """Arms against their reference, seed by seed: differences, intervals, exact p values and what they can reach.
 
 The pairs are seeds: they carry what training draws at random on one pinned split, and nothing about other splits or
-other machines.
+other machines. Of a fleet without each of its machines in turn: what a machine costs that was never seen, on the very
+same windows.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.statistics import bootstrap, compare
-from crossfeed.study.leave_one_out import LEAVE_ONE_OUT
+from crossfeed.evaluation.statistics import bootstrap, paired_tests
 from crossfeed.study.record.declaration import declarations
 from crossfeed.study.record.outcomes import has_numbers
 from crossfeed.study.record.score import WEIGHTS
 from crossfeed.study.record.store import Run, Store
+
+LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"  # the ready study, and its reference
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLine:
+    """One held-out machine, beside the same machine when it was in training, and beside the last value.
+
+    RMSE in z-units of all machines' train rows. `difference` pairs the two by seed; above 0 it costs not
+    to have seen the machine.
+    `leakage` says how well the trained machines can be told from the representation of the model without this one.
+    """
+
+    machine: str
+    windows: int
+    seeds: int
+    held_out: float
+    held_out_spread: float
+    trained: float
+    difference: float
+    persistence: float
+    beats_persistence: int
+    coverage90: float
+    leakage: float
+
+
+def machine_lines(store: Store) -> list[MachineLine]:
+    """Every machine of the fleet that was left out in at least one finished run; empty without the ready study."""
+    runs = [run for run in store.runs() if has_numbers(run)]
+    trained = _by_seed(runs, ALL_MACHINES)
+    lines = []
+    for machine in machines_of(store):
+        alone = _by_seed(runs, f"without_{machine}")
+        if alone:
+            lines.append(_machine_line(machine, alone, trained))
+    return lines
+
+
+def machines_of(store: Store) -> list[str]:
+    """The machines of a study's source tables."""
+    return list(dict.fromkeys(name for source in store.protocol()["sources"] for name in source["machines"]))
+
+
+def _by_seed(runs: Sequence[Run], arm: str) -> dict[int, Mapping[str, Any]]:
+    return {run.seed: run.outcome["bundle"] for run in runs if run.candidate == f"{LEAVE_ONE_OUT}.{arm}"}
+
+
+def _machine_line(
+    machine: str, alone: Mapping[int, Mapping[str, Any]], trained: Mapping[int, Mapping[str, Any]]
+) -> MachineLine:
+    met = {seed: bundle["by_machine"][machine] for seed, bundle in alone.items()}
+    known = {seed: bundle["by_machine"][machine] for seed, bundle in trained.items()}
+    errors = [scores["rmse"] for scores in met.values()]
+    pairs = [met[seed]["rmse"] - known[seed]["rmse"] for seed in met if seed in known]
+    leakages = [bundle["invariance"]["leakage"] for bundle in alone.values() if bundle["invariance"]]
+    first = next(iter(met.values()))
+    return MachineLine(
+        machine=machine,
+        windows=first["windows"],
+        seeds=len(met),
+        held_out=fmean(errors),
+        held_out_spread=stdev(errors) if len(errors) > 1 else math.nan,
+        trained=_mean_of([scores["rmse"] for scores in known.values()]),
+        difference=_mean_of(pairs),
+        persistence=first["persistence_rmse"],
+        beats_persistence=sum(scores["rmse"] < scores["persistence_rmse"] for scores in met.values()),
+        coverage90=_mean_of([scores["coverage90"] for scores in met.values() if scores["coverage90"] is not None]),
+        leakage=_mean_of(leakages),
+    )
+
+
+def _mean_of(values: Sequence[float]) -> float:
+    return fmean(values) if values else math.nan
+
 
 # The components of the score (self-supervised ones under the suite's masks, so that arms can be paired), how much
 # shuffled commands cost, and the effective rank of the latents at the gate.
@@ -107,7 +182,7 @@ def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> lis
     lines = [_line(name, metric, reference, values[reference], runs[reference])]
     if not seeds:
         return lines
-    for found in compare(values, reference):
+    for found in paired_tests(values, reference):
         pairs = values[found.second] - values[reference]
         pairs = pairs[np.isfinite(pairs)]
         interval = bootstrap(np.stack([pairs, np.ones_like(pairs)], 1), _mean) if len(pairs) else None

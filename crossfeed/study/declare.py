@@ -9,7 +9,7 @@ from crossfeed.study.lock import verified_lock
 from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import CONDITION, Declaration, declarations
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan, without_seed
+from crossfeed.study.search import plan_runs, without_seed
 from crossfeed.training.run_config import RunConfig
 
 
@@ -41,7 +41,7 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     control = next(iter(arms))
     content = {"name": name, "control": control, "arms": dict(arms), "seeds": seeds, "condition": CONDITION}
     store.record("declaration", content)
-    plan(store, configs, range(seeds), declaration.stage)
+    plan_runs(store, configs, range(seeds), declaration.stage)
     return declaration
 
 

@@ -7,9 +7,8 @@ from typing import Literal, get_args
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.study.prune import WEIGHTS_SUFFIX
 from crossfeed.study.record.store import Store
-from crossfeed.study.verify import Verification, verify
+from crossfeed.study.verify import WEIGHTS_SUFFIX, Verification, verify
 
 Weights = Literal["all", "locked", "none"]
 

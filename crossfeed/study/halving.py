@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.engines import Engine
+from crossfeed.jobs import Engine
 from crossfeed.study.record import ledger
 from crossfeed.study.record.outcomes import outcomes
 from crossfeed.study.record.score import Score, rank
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan, search
+from crossfeed.study.search import plan_runs, search
 from crossfeed.training.run_config import RunConfig
 
 
@@ -26,7 +26,7 @@ def halve(
     _record_rule(store, rule)
     among = list(candidates)
     for seed in range(seeds):
-        plan(store, {name: candidates[name] for name in among}, [seed], "search")
+        plan_runs(store, {name: candidates[name] for name in among}, [seed], "search")
         search(store, engine)
         last = seed == seeds - 1
         among = _decide_rung(store, among, seed + 1, by, len(among) if last else max(fewest, (len(among) + 1) // 2))

@@ -3,7 +3,7 @@
 `ablations` are the factors of the paper's Table 2b, each with the settings its text names, on the pre-search
 configuration. `initialisation` is its comparison of scratch, pretrained body and complete checkpoint. `channel-drop`
 and `no-latent` are what the paper lacks: how much to drop, and whether the latent objective earns its place.
-`leave-one-out` trains on a fleet without each of its machines in turn, and meets that machine as a stranger.
+`leave-one-out` trains on a fleet without each of its machines in turn, and forecasts the machine that was held out.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.study.leave_one_out import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
+from crossfeed.study.contrast import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.paper_candidates import PAPER_CANDIDATES, Settings, weights
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan
+from crossfeed.study.search import plan_runs
 from crossfeed.training.run_config import RunConfig
 
 
@@ -123,4 +123,4 @@ def plan_ready(store: Store, kind: str, base: RunConfig, seeds: int, only: Seque
         raise ConfigError(f"'{kind}' has no arm {', '.join(unknown)}.", expected=f"some of {', '.join(others)}")
     chosen = [reference, *(name for name in others if not only or name in only)]
     store.record("ready", {"kind": kind, "arms": chosen, "seeds": seeds})
-    return plan(store, {f"{kind}.{name}": configs[name] for name in chosen}, range(seeds), f"ready {kind}")
+    return plan_runs(store, {f"{kind}.{name}": configs[name] for name in chosen}, range(seeds), f"ready {kind}")

@@ -1,5 +1,9 @@
-"""Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost."""
+"""Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost.
 
+A run trains, measures the bundle, and writes its outcome as the last file.
+"""
+
+import math
 import os
 import platform
 import time
@@ -9,16 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crossfeed.configuration import override
-from crossfeed.errors import ConfigError
+from crossfeed.configuration import override, parse
+from crossfeed.errors import ConfigError, CrossfeedError, TrainingError
+from crossfeed.jobs import Engine, JobSpec, once, one_bar
 from crossfeed.locks import is_locked, locked
-from crossfeed.study.board import board
-from crossfeed.study.engines import Engine
-from crossfeed.study.record.store import UNFINISHED, Store, run_name
+from crossfeed.study.record.identity import check_version, code_hash, source_tables
+from crossfeed.study.record.outcomes import COLLAPSED, OUTCOME, artefacts
+from crossfeed.study.record.rules import rules_of
+from crossfeed.study.record.store import UNFINISHED, Run, Store, run_name
 from crossfeed.training.run_config import RunConfig
 
+REPLAY_TOLERANCE = 1e-4
 
-def plan(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int], stage: str) -> int:
+
+def plan_runs(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int], stage: str) -> int:
     """Put every candidate with every seed on the list; a candidate that is there under another meaning is refused."""
     known = {run.candidate: run.config for run in store.runs()}
     runs: list[tuple[str, str, int, str, dict[str, Any]]] = []
@@ -32,20 +40,25 @@ def plan(store: Store, candidates: Mapping[str, RunConfig], seeds: Iterable[int]
 
 def search(store: Store, engine: Engine) -> None:
     """Work until every planned run has an outcome, from here or from another search; dead ones' runs are taken over."""
-    with owner(store.folder) as me, board(store) as show:
+    left = sum(run.status in UNFINISHED for run in store.runs())
+    with owner(store.folder) as me, one_bar("Study", left, left) as tell:
 
-        def next_run() -> str | None:
-            claimed = store.claim(me)
-            return claimed.name if claimed else None
+        def next_job() -> JobSpec | None:
+            run = store.claim(me)
+            if run is None:
+                return None
+            arguments = (store.folder.resolve(), run.name, engine.device, code_hash())
+            return JobSpec(run.name, execute, arguments, store.folder / "logs" / f"{run.name}.txt")
 
         try:
             while True:
                 for run in store.runs("running"):
                     if not is_alive(store.folder, run.owner):
                         store.release(run.name)
-                for name, outcome in engine.execute(store.folder, next_run):
-                    store.finish(name, "invalid" if outcome["invalid"] else "finished", outcome)
-                    show(name)
+                for job, outcome in engine.run(next_job):
+                    store.finish(job.name, "invalid" if outcome["invalid"] else "finished", outcome)
+                    candidate, _, seed = job.name.rpartition("-")
+                    tell(f"{candidate}, seed {seed}: {_in_words(outcome)}", 1.0)
                 if not any(run.status in UNFINISHED for run in store.runs()):
                     return
                 time.sleep(0.5)
@@ -53,6 +66,12 @@ def search(store: Store, engine: Engine) -> None:
             for run in store.runs("running"):
                 if run.owner == me:
                     store.release(run.name)
+
+
+def _in_words(outcome: dict[str, Any]) -> str:
+    if outcome["invalid"]:
+        return f"invalid: {outcome['invalid']}"
+    return f"clean RMSE {outcome['bundle']['components']['clean']:.3f}"
 
 
 @contextmanager
@@ -83,3 +102,53 @@ def _check_same(candidate: str, config: dict[str, Any], earlier: dict[str, Any] 
             f"The study already has runs of a different candidate named '{candidate}'.",
             remedy="Give the changed candidate a new name; what was run stays as it was.",
         )
+
+
+def execute(folder: Path, name: str, device: str, code: str) -> dict[str, Any]:
+    """Bring one run to its outcome; going on where a killed process left off, doing nothing twice."""
+    check_code(code)
+    store = Store(folder)
+    run, run_folder = store.run(name), folder / "runs" / name
+    lock = folder / "owners" / f"run-{name}.lock"
+    return once(run_folder / OUTCOME, lambda: _outcome(store, run, run_folder, device), lock)
+
+
+def check_code(wanted: str) -> None:
+    """A run is made by the source files of the search that started it, or not at all."""
+    if code_hash() != wanted:
+        raise CrossfeedError(
+            f"This process imported other source files than the search that started it: {Path(__file__).parents[1]}.",
+            expected="one package for the search and all of its runs",
+            remedy="If files were edited or updated in the meantime, start the search again. Otherwise another copy of "
+            "crossfeed stands before the right one on the path.",
+        )
+
+
+def _outcome(store: Store, run: Run, run_folder: Path, device: str) -> dict[str, Any]:
+    from crossfeed.evaluation.bundle import measure_bundle
+    from crossfeed.model.world_model import WorldModel
+    from crossfeed.training.run import train
+
+    protocol = check_version(store)
+    tables = source_tables(store)
+    config = parse(RunConfig, run.config, f"Run '{run.name}'")
+    try:
+        result = train(tables, config, run_folder, resume=True, device=device)
+    except TrainingError as error:
+        return {"invalid": str(error.found), "code": code_hash(), "artefacts": artefacts(run_folder)}
+    model = WorldModel.load(result.model)
+    path, as_in_paper = run_folder / "bundle.json", rules_of(protocol["name"]).measured == "paper"
+    bundle = measure_bundle(model, tables, config, result.summary, protocol["shared_sensors"], path, as_in_paper)
+    invalid = _invalid(result.summary, bundle)
+    return {"invalid": invalid, "bundle": bundle, "code": code_hash(), "artefacts": artefacts(run_folder)}
+
+
+def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
+    """Why a finished run may not enter the ranking; empty when it may."""
+    pretrained = summary["stages"].get("pretrain", {})
+    if pretrained.get("collapse"):
+        return f"{COLLAPSED} at the selected pretraining checkpoint: {pretrained['collapse']}"
+    at_training, replayed = summary["validation"]["model"]["rmse"], bundle["replay_rmse"]
+    if not math.isclose(at_training, replayed, rel_tol=REPLAY_TOLERANCE):
+        return f"replay mismatch: RMSE {at_training:.6g} at the end of training, {replayed:.6g} from the saved file"
+    return ""

@@ -17,8 +17,7 @@ import torch
 
 from crossfeed.atomic import atomic_file
 from crossfeed.baselines.budget import Budget, Size
-from crossfeed.baselines.comparison_data import config_of, target_set
-from crossfeed.baselines.contenders import Setting, line_up
+from crossfeed.baselines.contenders import Setting, config_of, line_up, target_set
 from crossfeed.baselines.results import Result
 from crossfeed.baselines.runs import ComparisonInputs, do_run
 from crossfeed.claim import claim

@@ -5,18 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.configuration import override
+from crossfeed.jobs import Engine, LocalEngine
 from crossfeed.model.network_config import Size
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
 from crossfeed.study.confirm import FINALISTS, confirm
-from crossfeed.study.contrast import ContrastLine, contrasts
+from crossfeed.study.contrast import ContrastLine, MachineLine, contrasts, machine_lines
 from crossfeed.study.declare import declare
-from crossfeed.study.engines import Engine, LocalEngine
 from crossfeed.study.halving import halve, refuse_plain_search
-from crossfeed.study.leave_one_out import MachineLine, machine_lines
 from crossfeed.study.lock import lock
 from crossfeed.study.opening import release, unseal
 from crossfeed.study.protocol import init
-from crossfeed.study.prune import Pruning, prune
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.record import ledger
 from crossfeed.study.record.confirmation import Confirmation
@@ -27,7 +25,7 @@ from crossfeed.study.record.outcomes import ranking
 from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
 from crossfeed.study.record.score import CandidateScore, Score
 from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan, search
+from crossfeed.study.search import plan_runs, search
 from crossfeed.study.verify import Verification, verify
 from crossfeed.training.run_config import RunConfig, preset
 
@@ -89,7 +87,7 @@ class Study:
         """Put candidates on the list, by default all of the protocol; gives the number of new runs."""
         refuse_plain_search(self.store)
         chosen = self.candidates() if candidates is None else candidates
-        return plan(self.store, chosen, range(seeds), "search")
+        return plan_runs(self.store, chosen, range(seeds), "search")
 
     def ready(self, kind: str, seeds: int, only: Sequence[str] = ()) -> int:
         """Plan the arms of a ready study (ablations, ..., leave-one-out); gives the new runs."""
@@ -99,8 +97,8 @@ class Study:
         """Every arm of ready studies and declared ablations against its reference, paired by seed."""
         return contrasts(self.store)
 
-    def strangers(self) -> list[MachineLine]:
-        """Every machine of a fleet as a stranger (ready study leave-one-out), beside itself in training."""
+    def held_out(self) -> list[MachineLine]:
+        """Every machine of a fleet held out (ready study leave-one-out), beside itself in training."""
         return machine_lines(self.store)
 
     def search(self, engine: Engine | None = None) -> None:
@@ -139,10 +137,6 @@ class Study:
     def release(self, out: Path | str) -> list[Path]:
         """Hand the target tables back, after the confirmatory result; nothing can be declared from then on."""
         return release(self.store, Path(out))
-
-    def prune(self) -> Pruning:
-        """Take away the weights of runs that can no longer be locked."""
-        return prune(self.store)
 
     def verify(self) -> Verification:
         """Find every byte that changed."""

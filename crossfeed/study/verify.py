@@ -13,8 +13,8 @@ import crossfeed
 from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
+from crossfeed.json_file import read_sealed
 from crossfeed.study import vault
-from crossfeed.study.prune import WEIGHTS_SUFFIX, pruned
 from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.study.record.identity import code_hash, source_tables
@@ -22,6 +22,8 @@ from crossfeed.study.record.lockable import LOCK, holds
 from crossfeed.study.record.outcomes import OUTCOME, artefacts
 from crossfeed.study.record.store import Store, run_name
 from crossfeed.training.record.folder import saved_config
+
+WEIGHTS_SUFFIX = ".safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,7 @@ class Verification:
 def verify(store: Store, whole: bool = True) -> Verification:
     """Check ledger, protocol, runs, artefacts, lock and results, and of a whole study also the tables and the vault.
 
-    What is not whole is an archive: it has no data and may lack weights, whose hashes the ledger keeps. A whole study
-    lacks those alone that it was pruned of.
+    What is not whole is an archive: it has no data and may lack weights, whose hashes the ledger keeps.
     """
     with store.reading() as connection:
         problems = ledger.broken_links(connection)
@@ -82,7 +83,6 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
             stages |= {name: [stage] for name, stage in entry.content.get("stages", {}).items()}
     known_stages = _stages(history)
     recorded = {entry.content["name"]: entry.content for entry in history if entry.kind == "run"}
-    may_lack = pruned(history) if whole else set(recorded)
     try:
         runs = {run.name: run for run in store.runs()}
     except StorageError:
@@ -99,7 +99,7 @@ def _runs(store: Store, history: list[ledger.Entry], whole: bool) -> list[str]:
             problems.append(f"the outcome of run '{name}' is not the recorded one")
         if name in recorded:
             problems += _trained_otherwise(store.folder / "runs" / name, run.config)
-            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], name in may_lack)
+            problems += _files(store.folder / "runs" / name, recorded[name]["outcome"], not whole)
     return problems
 
 
@@ -133,9 +133,16 @@ def _files(run_folder: Path, outcome: dict[str, Any], may_lack_weights: bool) ->
     wanted = {name: digest for name, digest in wanted.items() if name not in left_out}
     changed = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
     problems = [f"{run_folder.name}/{name} is missing, new or was changed" for name in changed]
-    if not holds(run_folder / OUTCOME, outcome):
+    if not _says(run_folder / OUTCOME, outcome):
         problems.append(f"{run_folder.name}/{OUTCOME} is not the recorded outcome")
     return problems
+
+
+def _says(path: Path, outcome: dict[str, Any]) -> bool:
+    try:
+        return read_sealed(path) == outcome
+    except StorageError:
+        return False
 
 
 def _left_out(run_folder: Path, outcome: dict[str, Any]) -> list[str]:
@@ -166,11 +173,10 @@ def _remarks(store: Store, history: list[ledger.Entry], whole: bool) -> list[str
     began = store.protocol()
     remarks = []
     made = [entry.content for entry in history if entry.kind == "run"]
-    runs = [run for run in made if not whole or run["name"] in pruned(history)]
+    runs = [] if whole else made
     without = [run["name"] for run in runs if _left_out(store.folder / "runs" / run["name"], run["outcome"])]
     if without:
-        why = "were pruned" if whole else "are not in the archive"
-        remarks.append(f"the weights of {len(without)} runs {why}; the ledger keeps their hashes")
+        remarks.append(f"the weights of {len(without)} runs are not in the archive; the ledger keeps their hashes")
     if began["crossfeed"] != crossfeed.__version__:
         remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {crossfeed.__version__}")
     if began["code"] != code_hash():

@@ -11,8 +11,8 @@ from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.cli import app
 from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.evaluation.judge import evaluate
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from tests.evaluation.conftest import TrainedRun

@@ -9,7 +9,7 @@ import torch
 from crossfeed.adaptation.online import OnlineConfig, blocks, online
 from crossfeed.adaptation.parameters import Adaptable
 from crossfeed.distribution import Distribution
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.ingest.table import Table
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowSet
@@ -70,7 +70,7 @@ def test_online_adaptation_beats_the_frozen_model_prequentially(
 def test_the_frozen_side_is_plain_zero_shot(trained: NetworkForecaster, normaliser: Normaliser) -> None:
     data = other_machine(normaliser)
     result = online(trained, data, CONFIG.model_copy(update={"steps": 0}))
-    reference = evaluate(trained, data)
+    reference = score_windows(trained, data)
     assert result.updates == 0
     np.testing.assert_allclose(
         result.zero_shot.sums, reference.sums, rtol=1e-4, atol=1e-5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crossfeed.audits.finding import SEVERITIES
-from crossfeed.audits.run import audit
+from crossfeed.audits.run import run_checks
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import canonical
 from tests.audits.conftest import case_of, spindle_rows
@@ -151,7 +151,7 @@ ERRORS: dict[str, Callable[[Table], None]] = {
 
 def summary(*tables: Table) -> list[float]:
     """How many findings of each severity, and one number in which every number of them shows."""
-    findings = audit(case_of(*tables), only=CHECKS).findings
+    findings = run_checks(case_of(*tables), only=CHECKS).findings
     numbers = [float(value) for found in findings for _, value in sorted(found.numbers.items())]
     sizes = np.log(np.abs(numbers) + 1e-6) @ (1.0 + np.arange(len(numbers)) % 7)
     return [*(float(sum(found.severity == each for found in findings)) for each in SEVERITIES), float(sizes)]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from crossfeed.audits.load import load_case, meaning_of
-from crossfeed.audits.run import audit_files
+from crossfeed.audits.run import audit
 from crossfeed.errors import CrossfeedError, TableError
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
@@ -60,7 +60,7 @@ def test_text_among_numbers_is_counted_and_a_text_column_left_alone(tmp_path: Pa
     signals = load_case([tmp_path / "log.csv"]).subjects[0].signals
     assert [signal.name for signal in signals] == ["Current_X1"]
     np.testing.assert_array_equal(signals[0].values, [1.5, np.nan, 2.5, np.nan, 3.5])
-    report = audit_files([tmp_path / "log.csv"], only=["dead"])
+    report = audit([tmp_path / "log.csv"], only=["dead"])
     assert [finding.numbers["cells"] for finding in report.findings] == [1]
 
 
@@ -68,7 +68,7 @@ def test_a_foreign_parquet_file_is_audited(tmp_path: Path) -> None:
     table = study_table()
     frame = pl.DataFrame({"t": table.time, "Current_X1": table.sensors[:, 0], "Torque_X1": table.sensors[:, 1]})
     frame.write_parquet(tmp_path / "foreign.parquet")
-    report = audit_files([tmp_path / "foreign.parquet"])
+    report = audit([tmp_path / "foreign.parquet"])
     assert "windows" in report.skipped
     assert any(finding.check == "clock" for finding in report.findings)
 
@@ -81,7 +81,7 @@ def test_a_foreign_table_with_canonical_names_gets_every_check(tmp_path: Path) -
     pl.DataFrame({"time": table.time, "session": sessions, **columns}).write_parquet(tmp_path / "foreign.parquet")
     split = split_table(load_case([tmp_path / "foreign.parquet"]).tables[0])
     split.write(tmp_path / "split.json")
-    report = audit_files([tmp_path / "foreign.parquet"], split=tmp_path / "split.json")
+    report = audit([tmp_path / "foreign.parquet"], split=tmp_path / "split.json")
     assert {"windows", "split", "causality"} <= set(report.ran)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.audits.run import CHECKS, audit, audit_files
+from crossfeed.audits.run import CHECKS, audit, run_checks
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.windows.split import split_table
 from tests.audits.conftest import case_of
@@ -48,25 +48,25 @@ def test_errors_are_told_without_a_traceback(tmp_path: Path) -> None:
 
 def test_an_unknown_check_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no check 'unit'"):
-        audit_files([tmp_path / "table.parquet"], only=["unit"])
+        audit([tmp_path / "table.parquet"], only=["unit"])
 
 
 def test_findings_come_most_severe_first() -> None:
     table = random_table([60] * 8)
     table.sensors[:, 0] = 1.0
     table.time[30:60] += 9.0
-    severities = [finding.severity for finding in audit(case_of(table)).findings]
+    severities = [finding.severity for finding in run_checks(case_of(table)).findings]
     assert severities == ["violation", "warning"]
 
 
 @pytest.mark.parametrize("rows", [2, 40, 60, 100, 140, 150])
 def test_a_table_of_140_rows_or_fewer_ended_in_a_traceback_with_the_exit_code_of_a_violation(rows: int) -> None:
-    report = audit(case_of(random_table([rows])), only=["causality"])
+    report = run_checks(case_of(random_table([rows])), only=["causality"])
     assert (report.exit_code, report.findings) == (0, ())
 
 
 def test_a_causality_probe_that_could_not_run_says_so() -> None:
-    report = audit(case_of(random_table([1, 1, 1])), only=["causality"])
+    report = run_checks(case_of(random_table([1, 1, 1])), only=["causality"])
     assert [(finding.severity, finding.measured.partition(":")[0]) for finding in report.findings] == [
         ("note", "not probed")
     ]
@@ -75,7 +75,7 @@ def test_a_causality_probe_that_could_not_run_says_so() -> None:
 def test_a_file_without_any_known_column_passed_with_0_violations(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("time,c1,c2\n" + "\n".join(f"{i},{i % 7},{i % 3}" for i in range(200)))
     with pytest.raises(TableError, match="No column of log has a name that tells what it measures: c1, c2"):
-        audit_files([tmp_path / "log.csv"])
-    report = audit_files([tmp_path / "log.csv"], only=["clock", "units", "commands", "twins"])
+        audit([tmp_path / "log.csv"])
+    report = audit([tmp_path / "log.csv"], only=["clock", "units", "commands", "twins"])
     assert report.ran == ("clock",)
     assert set(report.skipped) == {"units", "commands", "twins"}

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from crossfeed.audits.load import load_case
-from crossfeed.audits.run import audit, audit_files
+from crossfeed.audits.run import audit, run_checks
 from crossfeed.audits.swapped import check_swapped
 from crossfeed.ingest.table import Table
 from tests.audits.conftest import case_of
 
 
 def test_the_michigan_header_trap_is_found(michigan_folder: Path) -> None:
-    report = audit_files([michigan_folder / "experiment_01.csv"], only=["swapped"])
+    report = audit([michigan_folder / "experiment_01.csv"], only=["swapped"])
     assert report.exit_code == 1
     assert [finding.subject for finding in report.of("violation")] == [
         f"experiment_01: {drive}_DCBusVoltage and {drive}_OutputCurrent" for drive in ("X1", "Y1", "S1")
@@ -44,7 +44,7 @@ def test_interchanged_axes_are_found(source: Table) -> None:
     sensors = source.sensors.copy()
     sensors[:, [x, y]] = sensors[:, [y, x]]
     assert not list(check_swapped(case_of(source)))
-    findings = audit(case_of(replace(source, sensors=sensors)), only=["swapped"]).of("violation")
+    findings = run_checks(case_of(replace(source, sensors=sensors)), only=["swapped"]).of("violation")
     assert len(findings) == 1
     assert "x_torque and" in findings[0].subject
     assert "y_torque" in findings[0].subject

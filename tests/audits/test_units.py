@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crossfeed.audits.physics import electric_balance, factors, nearest
-from crossfeed.audits.run import audit
+from crossfeed.audits.run import run_checks
 from crossfeed.audits.subject import Signal
 from crossfeed.audits.units import check_units
 from crossfeed.ingest.pipeline import ingest
@@ -27,7 +27,7 @@ def _declared_as(kind: LogFormat, channels: set[str], unit: str) -> LogFormat:
 
 
 def test_the_pair_in_its_right_units_violates_nothing(pair: Path, source: Table) -> None:
-    report = audit(case_of(source, ingest(log_format_named("joanneum"), pair / "joanneum")))
+    report = run_checks(case_of(source, ingest(log_format_named("joanneum"), pair / "joanneum")))
     assert report.exit_code == 0, report.of("violation")
     assert not [finding for finding in report.of("warning") if finding.check == "units"]
 
@@ -47,7 +47,7 @@ def test_a_removed_unit_declaration_is_found_and_its_factor_named(
     pair: Path, source: Table, channels: set[str], unit: str, factor: int
 ) -> None:
     target = ingest(_declared_as(log_format_named("joanneum"), channels, unit), pair / "joanneum")
-    report = audit(case_of(source, target), only=["units"])
+    report = run_checks(case_of(source, target), only=["units"])
     assert report.exit_code == 1
     assert {finding.numbers["factor"] for finding in report.of("violation")} == {factor}
     assert all(f"factor {factor}" in finding.measured for finding in report.of("violation"))
@@ -63,7 +63,7 @@ def test_physics_finds_the_wrong_unit_in_one_table_alone(
     pair: Path, channels: set[str], unit: str, factor: int
 ) -> None:
     target = ingest(_declared_as(log_format_named("joanneum"), channels, unit), pair / "joanneum")
-    report = audit(case_of(target), only=["units"])
+    report = run_checks(case_of(target), only=["units"])
     assert report.exit_code == 1
     assert factor in {finding.numbers.get("factor") for finding in report.of("violation")}
 
@@ -123,7 +123,7 @@ def test_a_contradiction_that_no_unit_explains_is_a_warning() -> None:
 def test_real_machines_of_very_different_size_are_left_alone(michigan_folder: Path, source: Table) -> None:
     """A desktop mill beside a machining centre: 24 times slower in rapid traverse, 108 times less power."""
     table = ingest(log_format_named("michigan"), michigan_folder)
-    report = audit(case_of(source, table), only=["units", "swapped", "commands"])
+    report = run_checks(case_of(source, table), only=["units", "swapped", "commands"])
     assert report.exit_code == 0, report.of("violation")
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.inputs import Shape
+from crossfeed.baselines.network import Shape
 from crossfeed.ingest.table import Group, Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser

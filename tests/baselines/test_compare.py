@@ -10,15 +10,21 @@ import pytest
 import torch
 
 from crossfeed.baselines import ARMS, networks
-from crossfeed.baselines.arms import arm_config
 from crossfeed.baselines.budget import Budget, budget_of
 from crossfeed.baselines.compare import Comparison, compare
-from crossfeed.baselines.comparison_data import config_of
-from crossfeed.baselines.contenders import NAMES, SHORT, Setting, contender, line_up
+from crossfeed.baselines.contenders import (
+    SHORT,
+    Setting,
+    arm_config,
+    baseline_names,
+    config_of,
+    contender,
+    line_up,
+)
 from crossfeed.baselines.neural import NeuralForecaster
 from crossfeed.baselines.results import Result
 from crossfeed.errors import ConfigError, StorageError, TableError, TrainingError
-from crossfeed.evaluation.evaluate import evaluate
+from crossfeed.evaluation.evaluate import score_windows
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.setup import set_up
 from crossfeed.ingest.table import Table
@@ -108,7 +114,7 @@ def test_an_interrupted_world_model_goes_on_where_it_stopped(
     toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     undisturbed = run(toy, None, tmp_path / "a", tiny_budget, config, models="crossfeed", seeds=1)
-    measure = "crossfeed.baselines.runs.measure"
+    measure = "crossfeed.baselines.compare.measure"
     with monkeypatch.context() as patch:
         patch.setattr(measure, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -141,7 +147,7 @@ def test_a_diverging_baseline_is_reported_and_the_rest_goes_on(
     assert gru.remark == "diverged in 2 of 2 seeds: gru diverged: the loss is nan."
     assert floor.mean["source.rmse"] is not None
     assert "diverged" in (tmp_path / "table.md").read_text(encoding="utf-8")
-    assert Result.read(tmp_path / "runs" / "gru-seed1.json").status == "diverged"
+    assert read_sealed(tmp_path / "runs" / "gru-seed1.json")["status"] == "diverged"
 
 
 def test_forecasts_that_are_no_numbers_count_as_diverged(
@@ -176,7 +182,7 @@ def test_a_damaged_result_is_named_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "gru-seed0.json"
     path.write_text('{"model": "gru"', encoding="utf-8")
     with pytest.raises(StorageError, match=r"gru-seed0\.json") as error:
-        Result.read(path)
+        Result.of(path, lambda: pytest.fail("made again"))
     assert "Delete the file" in str(error.value)
 
 
@@ -216,7 +222,7 @@ def setting(budget: Budget) -> Setting:
 def test_lists_name_everybody_and_missing_extras_are_said(tiny_budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     everybody, missing = line_up("all", setting(tiny_budget))
-    assert {one.name for one in everybody} == {n for n in NAMES if not n.startswith("official")} - {"trees"}
+    assert {one.name for one in everybody} == {n for n in baseline_names() if not n.startswith("official")} - {"trees"}
     assert "crossfeed[trees]" in missing["trees"]
     short, _ = line_up("short", setting(tiny_budget))
     assert [one.name for one in short] == [name for name in SHORT if name != "trees"]
@@ -262,7 +268,7 @@ def test_the_default_as_it_ships_takes_part_in_the_space_of_the_others(tmp_path:
     assert begun.remark == ""
     opened = open_model(tmp_path / "models" / "crossfeed+fleet-seed0", "cpu")
     for part, table in {"source": machine, "target": other}.items():
-        alone = evaluate(opened.forecaster, set_up(opened, table, sources=[machine]).data).metrics()
+        alone = score_windows(opened.forecaster, set_up(opened, table, sources=[machine]).data).metrics()
         assert begun.mean[f"{part}.rmse"] == pytest.approx(alone["rmse"], rel=1e-4)
         assert begun.mean[f"{part}.crps"] == pytest.approx(alone["crps"], rel=1e-4)
 
@@ -287,6 +293,32 @@ def test_runs_side_by_side_give_the_numbers_of_runs_in_a_row(
     assert [row.model for row in together.table.rows] == models.split(",")
     for one, two in zip(alone.results, together.results, strict=True):
         assert two.scores["target"]["rmse"] == pytest.approx(one.scores["target"]["rmse"], rel=1e-4)
+
+
+def test_a_baseline_of_ones_own_takes_part_here_and_in_other_processes(
+    toy: Table, tmp_path: Path, tiny_budget: Budget, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for known in (networks.RECIPES, networks._registered_in):
+        monkeypatch.setitem(known, "level", None)  # type: ignore[arg-type]  # gone again afterwards
+    # Imported here, since importing it registers: the tests of all baselines are not about this one.
+    from tests.baselines import own_baseline
+
+    own_baseline.register()
+    results = [
+        run(toy, None, tmp_path / str(jobs), tiny_budget, config, models="level,level+revin", seeds=1, jobs=jobs)
+        for jobs in (1, 2)
+    ]
+    scores = [[result.scores["source"]["rmse"] for result in one.results] for one in results]
+    assert len(scores[0]) == 2
+    assert scores[1] == pytest.approx(scores[0], rel=1e-4)
+
+
+def test_a_baseline_that_is_there_is_not_replaced_and_a_script_is_no_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="baseline 'gru' already"):
+        networks.register_baseline("gru", networks.RECIPES["gru"].build)
+    monkeypatch.setitem(networks._registered_in, "level", "__main__")
+    with pytest.raises(ConfigError, match="in the script itself"):
+        networks.modules_of_registered(["gru", "level+blind"])
 
 
 def test_a_stride_thins_the_windows_and_none_is_refused() -> None:

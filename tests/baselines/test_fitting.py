@@ -4,13 +4,11 @@ import pytest
 import torch
 
 from crossfeed.baselines.budget import Budget, Size, named_budget
-from crossfeed.baselines.encoders import Mlp
-from crossfeed.baselines.fitting import Stage, fit_stage
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
-from crossfeed.baselines.network import Network, estimate, forecast_loss
+from crossfeed.baselines.network import Features, Network, NetworkInputs, Shape, estimate, forecast_loss
 from crossfeed.baselines.networks import RECIPES, network_forecaster
-from crossfeed.baselines.neural import NeuralForecaster, forecast_score
-from crossfeed.baselines.ridge import _PENALTIES, RidgeForecaster, _ridge
+from crossfeed.baselines.neural import NeuralForecaster, Stage, fit_stage, forecast_score
+from crossfeed.baselines.regression import _PENALTIES, RidgeForecaster, _ridge
+from crossfeed.baselines.small_networks import Mlp
 from crossfeed.distribution import Distribution, Gaussian, Point
 from crossfeed.errors import ConfigError, ForecastError, TrainingError
 from crossfeed.evaluation.forecaster import Learner, batches

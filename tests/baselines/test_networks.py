@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
-from crossfeed.baselines.instance import InstanceNormalised
-from crossfeed.baselines.network import Network
+from crossfeed.baselines.network import Features, InstanceNormalised, Network, NetworkInputs, Shape
 from crossfeed.baselines.networks import FLAGGED, RECIPES, network_forecaster
 from crossfeed.distribution import Gaussian, Point
 from crossfeed.errors import ConfigError
@@ -154,7 +152,7 @@ def test_drop_hides_whole_channels_in_training_only(
         seen[self.training].append(batch.m_BKC)
         return forward(self, batch)
 
-    monkeypatch.setattr("crossfeed.baselines.encoders.Mlp.forward", watched)
+    monkeypatch.setattr("crossfeed.baselines.small_networks.Mlp.forward", watched)
     forecaster = network_forecaster("mlp", frozenset({"drop"}), tiny_budget, "tiny")
     forecaster.fit(parts["train"], parts["validation"], seed=0)
     assert forecaster.name == "mlp+drop"

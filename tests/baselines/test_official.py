@@ -15,9 +15,8 @@ from torch import nn
 from crossfeed.baselines.budget import Budget, budget_of, named_budget
 from crossfeed.baselines.clones import REPOSITORIES, SIMMTM, Clone, find_clones, official_class
 from crossfeed.baselines.contenders import Setting, contender, line_up
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
 from crossfeed.baselines.itransformer import ITransformer
-from crossfeed.baselines.network import Network
+from crossfeed.baselines.network import Features, Network, NetworkInputs, Shape
 from crossfeed.baselines.networks import RECIPES
 from crossfeed.baselines.official import SCHEDULES, OfficialForecaster, OfficialNetwork, cosine, halving, one_cycle
 from crossfeed.baselines.patchtst import PatchTst

@@ -7,12 +7,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
+from crossfeed.baselines.network import Features, NetworkInputs, Shape
 from crossfeed.baselines.networks import RECIPES
-from crossfeed.baselines.reconstruction.mmr import complete, haar, inverse_haar
-from crossfeed.baselines.reconstruction.pretext import PretextNetwork, hidden_steps, hide
-from crossfeed.baselines.reconstruction.rows import LocalAutoencoder, MaskedAutoencoder, event_score
-from crossfeed.baselines.reconstruction.simmtm import geometric_runs
+from crossfeed.baselines.reconstruction import (
+    LocalAutoencoder,
+    MaskedAutoencoder,
+    PretextNetwork,
+    complete,
+    event_score,
+    geometric_runs,
+    haar,
+    hidden_steps,
+    hide,
+    inverse_haar,
+)
 from crossfeed.windows.windows import WindowSet
 
 SIX = ("mae", "simmtm", "patchformer", "emit", "mmr", "lomar")

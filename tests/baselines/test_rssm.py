@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from crossfeed.baselines.inputs import Features, NetworkInputs, Shape
+from crossfeed.baselines.network import Features, NetworkInputs, Shape
 from crossfeed.baselines.rssm import Rssm
 from crossfeed.windows.windows import WindowSet
 

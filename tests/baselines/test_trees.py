@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.trees import TreesForecaster, lightgbm
+from crossfeed.baselines.regression import TreesForecaster, lightgbm
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.training.measure.floors import persistence
 from crossfeed.windows.windows import WindowSet

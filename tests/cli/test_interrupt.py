@@ -80,7 +80,7 @@ def test_an_interrupted_search_runs_every_run_once(folder: Path) -> None:
     _run(folder, "study", "init", "study", *tables, "--size", "tiny", *SETTINGS)
     search = ["study", "search", "study", "--only", "preset", "--only", "four_movers", "--seeds", "1"]
     # The first wait, with a run just begun: how many more there are depends on how quick the machine is.
-    said = _interrupt(folder, "crossfeed.study.engines", "wait", 1, *search)
+    said = _interrupt(folder, "crossfeed.jobs", "wait", 1, *search)
     assert "the same command: crossfeed study search study" in said
     _run(folder, *search)
     runs = json.loads(_run(folder, "study", "runs", "study", "--json"))
@@ -100,7 +100,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_table(folder: Path) -> No
         "--seeds",
         "1",
     ]
-    said = _interrupt(folder, "crossfeed.baselines.runs", "do_run", 2, *words, "--out", "stopped_table")
+    said = _interrupt(folder, "crossfeed.baselines.compare", "run_once", 2, *words, "--out", "stopped_table")
     assert "the same command: crossfeed compare" in said
     rows = []
     for out in ("stopped_table", "whole_table"):

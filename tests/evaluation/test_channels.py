@@ -3,7 +3,7 @@
 import pytest
 
 from crossfeed.evaluation.channels import JUDGED, PHYSICAL, channel_scores, headline_intervals
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.metrics import Scores
 from tests.evaluation.small_machine import SCHEMA, Physicist, evaluation_set
 
@@ -15,7 +15,7 @@ def data() -> EvaluationSet:
 
 @pytest.fixture(scope="module")
 def scores(data: EvaluationSet) -> Scores:
-    return evaluate(Physicist(data.normaliser, spread=0.02), data)
+    return score_windows(Physicist(data.normaliser, spread=0.02), data)
 
 
 @pytest.mark.parametrize("choice", [{}, {"channel": ["power"]}, {"horizon": [4], "channel": ["current", "power"]}])

@@ -5,8 +5,8 @@ import torch
 
 from crossfeed.distribution import Distribution
 from crossfeed.evaluation.command_use import CONDITIONS, KeptForecasts, command_use, false_plan
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.json_file import plain
 from crossfeed.windows.windows import WindowBatch, mean_commands
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set
@@ -27,7 +27,7 @@ def test_every_false_plan_hurts_the_forecaster_that_knows_the_law(data: Evaluati
 
 
 def test_a_forecaster_without_commands_does_not_change_by_a_bit(data: EvaluationSet) -> None:
-    deaf, _ = floors(HORIZONS)
+    deaf, _ = naive_baselines(HORIZONS)
     deaf.fit(data.windows, data.windows, 0)
     found = command_use(deaf, data)
     assert {found.plans[condition].rmse_ratio.estimate for condition in CONDITIONS} == {1.0}
@@ -83,7 +83,7 @@ def test_forecasts_that_were_kept_are_not_made_again(data: EvaluationSet) -> Non
 
     forecaster = Counting(data.normaliser)
     kept = KeptForecasts(data.sample(40))
-    evaluate(forecaster, data, on_forecast=[kept])
+    score_windows(forecaster, data, on_forecast=[kept])
     asked.clear()
     found = command_use(forecaster, data, kept=kept)
     assert sum(asked) == len(CONDITIONS) * 40

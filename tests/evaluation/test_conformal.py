@@ -16,8 +16,8 @@ from crossfeed.evaluation.conformal import (
     coverage,
     split_widths,
 )
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import Forecaster, floors
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
+from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import (
@@ -52,7 +52,7 @@ def test_split_conformal_covers_exchangeable_data_within_binomial_error() -> Non
     data = white_noise()
     half = len(data.windows) // 2
     record = ForecastRecorder(data.windows)
-    assert evaluate(Overconfident(), data, on_forecast=[record]).metrics()["coverage90"] < 0.5
+    assert score_windows(Overconfident(), data, on_forecast=[record]).metrics()["coverage90"] < 0.5
     _, stream = record.trace()
     first = np.arange(len(data.windows)) < half
     width_LHC, borrowed = split_widths(stream.scores[first])
@@ -156,9 +156,9 @@ def test_absent_values_leave_the_width_as_it_is() -> None:
 
 def test_the_trace_is_in_time_order() -> None:
     data = evaluation_set()
-    persistence, _ = floors(HORIZONS)
+    persistence, _ = naive_baselines(HORIZONS)
     persistence.fit(data.windows, data.windows, 0)
     shuffled = torch.randperm(len(data.windows), generator=torch.Generator().manual_seed(0))
     record = ForecastRecorder(data.windows)
-    evaluate(persistence, data, shuffled, on_forecast=[record])
+    score_windows(persistence, data, shuffled, on_forecast=[record])
     np.testing.assert_array_equal(record.trace()[1].clock_N, data.windows.last_W)

@@ -12,7 +12,7 @@ from crossfeed.evaluation.counterfactual import (
     counterfactual_error,
     counterfactual_tables,
 )
-from crossfeed.evaluation.forecaster import Forecaster, floors
+from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
 from crossfeed.ingest.table import Table
 from crossfeed.machines.simulated.dynamics import Physics
 from crossfeed.machines.simulated.parameters import MachineParameters
@@ -73,7 +73,7 @@ class Oracle(Forecaster):
 
 def test_an_oracle_foresees_every_effect_and_persistence_none(tables: dict[str, Table], normaliser: Normaliser) -> None:
     oracle = counterfactual_error(Oracle(), tables, normaliser, normaliser, CONTEXT, HORIZONS)
-    deaf = counterfactual_error(floors(HORIZONS)[0], tables, normaliser, normaliser, CONTEXT, HORIZONS)
+    deaf = counterfactual_error(naive_baselines(HORIZONS)[0], tables, normaliser, normaliser, CONTEXT, HORIZONS)
     assert oracle["cases"] == len(tables[FACTUAL].groups)
     for name in ALTERATIONS:
         assert oracle[name]["rmse"] == 0.0

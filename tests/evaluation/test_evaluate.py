@@ -12,8 +12,8 @@ from torch import Tensor
 from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.evaluation.command_use import CONDITIONS, under_false_plans
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.setup import set_up
 from crossfeed.ingest.table import Table
@@ -39,9 +39,9 @@ def test_the_normaliser_of_a_model_does_not_change_its_score() -> None:
     found = []
     for normaliser in (zscore, robust):
         data = EvaluationSet(window_set(table, normaliser), SCHEMA, normaliser, zscore)
-        forecaster, _ = floors(HORIZONS)
+        forecaster, _ = naive_baselines(HORIZONS)
         forecaster.fit(data.windows, data.windows, 0)
-        found.append(evaluate(forecaster, data).metrics())
+        found.append(score_windows(forecaster, data).metrics())
     assert found[0] == pytest.approx(found[1], rel=1e-4)
 
 
@@ -54,7 +54,7 @@ def test_a_robust_space_is_refused() -> None:
 
 def test_the_known_law_beats_the_floors_and_explains_the_machine() -> None:
     data = evaluation_set()
-    physicist = evaluate(Physicist(data.normaliser), data)
+    physicist = score_windows(Physicist(data.normaliser), data)
     assert physicist.metrics()["r2"] > 0.95
     assert physicist.metrics()["skill_rmse"] > 0.7
     assert set(physicist.by("regime")) == {"idle", "steady", "start-up", "stop"}
@@ -64,9 +64,9 @@ def test_the_known_law_beats_the_floors_and_explains_the_machine() -> None:
 
 def test_the_persistence_floor_has_no_skill_against_itself() -> None:
     data = evaluation_set()
-    forecaster, _ = floors(HORIZONS)
+    forecaster, _ = naive_baselines(HORIZONS)
     forecaster.fit(data.windows, data.windows, 0)
-    metrics = evaluate(forecaster, data).metrics()
+    metrics = score_windows(forecaster, data).metrics()
     assert metrics["skill_rmse"] == pytest.approx(0.0, abs=1e-12)
     assert metrics["skill_mae"] == pytest.approx(0.0, abs=1e-12)
 
@@ -87,7 +87,7 @@ def test_reading_several_parts_at_a_time_gives_the_numbers_of_one_after_the_othe
         for threads in (1, 3):
             torch.set_num_threads(threads)
             seen: list[Tensor] = []
-            scores = evaluate(opened.forecaster, data, on_forecast=[lambda part, _: seen.append(part)])  # noqa: B023
+            scores = score_windows(opened.forecaster, data, on_forecast=[lambda part, _: seen.append(part)])  # noqa: B023
             use = under_false_plans(opened.forecaster, data, data.sample(50), CONDITIONS, seed=0)
             assert torch.equal(torch.cat(seen), torch.arange(len(data.windows)))
             found.append([scores, *use.values()])
@@ -110,7 +110,7 @@ def test_a_forecaster_that_keeps_something_between_calls_is_asked_by_one_thread_
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(3)
-        evaluate(Keeping(data.normaliser), data)
+        score_windows(Keeping(data.normaliser), data)
     finally:
         torch.set_num_threads(before)
     assert set(asked) == {threading.main_thread().name}

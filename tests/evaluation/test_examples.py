@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.examples import ORDER, QUANTILES, choose_windows, example_forecasts
-from crossfeed.evaluation.forecaster import floors
-from crossfeed.front.evaluate import evaluate
+from crossfeed.evaluation.forecaster import naive_baselines
+from crossfeed.evaluation.judge import evaluate
 from crossfeed.ingest.table import Table
 from tests.evaluation.conftest import TrainedRun
 from tests.evaluation.small_machine import (
@@ -79,7 +79,7 @@ def test_an_absent_channel_is_not_shown_and_an_absent_value_is_null() -> None:
 
 def test_points_have_no_quantiles() -> None:
     data = evaluation_set()
-    persistence, _ = floors(HORIZONS)
+    persistence, _ = naive_baselines(HORIZONS)
     (example,) = example_forecasts(persistence, data, 1)
     assert example["channels"]["power"]["quantiles"] == {}
 

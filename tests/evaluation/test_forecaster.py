@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.evaluation.evaluate import evaluate
-from crossfeed.evaluation.forecaster import SMALLEST_SPREAD, floors, spread_out
+from crossfeed.evaluation.evaluate import score_windows
+from crossfeed.evaluation.forecaster import SMALLEST_SPREAD, naive_baselines, spread_out
 from tests.evaluation.small_machine import HORIZONS, evaluation_set, normaliser_of, small_table, window_set
 
 
 def test_persistence_spread_is_the_train_error_per_horizon_and_channel() -> None:
     table = small_table()
     windows = window_set(table, normaliser_of(table))
-    persistence, drift = floors(HORIZONS)
+    persistence, drift = naive_baselines(HORIZONS)
     persistence.fit(windows, windows, 0)
     batch = windows.batch(torch.arange(len(windows)))
     forecast = persistence.predict(batch)
@@ -27,7 +27,7 @@ def test_a_constant_and_an_unseen_channel_get_a_usable_spread() -> None:
     table = small_table()
     table.sensors[:, 1] = 3.0
     windows = window_set(table, normaliser_of(table), hidden=("temperature",))
-    persistence, _ = floors(HORIZONS)
+    persistence, _ = naive_baselines(HORIZONS)
     persistence.fit(windows, windows, 0)
     scale_C = persistence.predict(windows.batch(torch.arange(1))).scale[0, 0]
     assert scale_C[1] == SMALLEST_SPREAD
@@ -36,7 +36,7 @@ def test_a_constant_and_an_unseen_channel_get_a_usable_spread() -> None:
 
 def test_an_unfitted_floor_is_a_point_without_intervals() -> None:
     data = evaluation_set()
-    metrics = evaluate(floors(HORIZONS)[0], data).metrics()
+    metrics = score_windows(naive_baselines(HORIZONS)[0], data).metrics()
     assert metrics["nll"] is None
     assert metrics["coverage90"] is None
     assert metrics["crps"] == pytest.approx(metrics["mae"])

@@ -8,7 +8,7 @@ import torch
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.forecaster import Forecaster, floors
+from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, Physicist, evaluation_set, small_table
@@ -34,7 +34,7 @@ def test_a_forecaster_that_returns_nan_is_named_and_the_others_go_on(capsys: pyt
 
 def test_models_come_first_and_floors_are_not_probed() -> None:
     data = evaluation_set()
-    found = judge([JudgedModel(Physicist(data.normaliser), data)], floors(HORIZONS), 2.0)
+    found = judge([JudgedModel(Physicist(data.normaliser), data)], naive_baselines(HORIZONS), 2.0)
     assert list(found.scores) == ["physicist", "persistence", "linear drift"]
     assert found.models == ("physicist",)
     assert found.period == 2.0

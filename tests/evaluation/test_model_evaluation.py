@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.judge import evaluate_target
+from crossfeed.evaluation.judge import evaluate, evaluate_target
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import set_up
-from crossfeed.front.evaluate import evaluate
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed

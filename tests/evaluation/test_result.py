@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.statistics import Interval
@@ -22,7 +22,7 @@ def found() -> Evaluation:
     table.sensors[:, 2] = 7.0
     data = evaluation_set(table)
     return replace(
-        judge([JudgedModel(Physicist(data.normaliser), data)], floors(HORIZONS), 0.5, "full"),
+        judge([JudgedModel(Physicist(data.normaliser), data)], naive_baselines(HORIZONS), 0.5, "full"),
         model=ModelFacts("model.safetensors", "physicist", "0" * 64),
         table=TableFacts("a.parquet", "1" * 64, ("mill",)),
         absent_commands={"feed_y": 0.0},

@@ -79,7 +79,7 @@ def test_two_runs_give_no_interval_and_none_is_refused() -> None:
 
 def test_three_runs_cannot_be_declared_significant() -> None:
     better, worse = np.array([0.1, 0.2, 0.3]), np.array([1.1, 1.3, 1.5])
-    (result,) = statistics.compare({"model": better, "persistence": worse}, "model")
+    (result,) = statistics.paired_tests({"model": better, "persistence": worse}, "model")
     assert result.p_sign_flip == 0.25
     assert result.wins == 3
     assert "cannot be decided" in result.verdict
@@ -89,26 +89,28 @@ def test_three_runs_cannot_be_declared_significant() -> None:
 def test_the_correction_counts_towards_what_can_be_reached() -> None:
     generator = np.random.default_rng(1)
     runs = {"model": generator.normal(0, 0.1, 7)} | {f"other{i}": generator.normal(5, 0.1, 7) for i in range(4)}
-    results = statistics.compare(runs, "model")
+    results = statistics.paired_tests(runs, "model")
     assert {result.p_holm for result in results} == {0.0625}
     assert all("cannot be decided" in result.verdict for result in results)
-    single = statistics.compare({name: runs[name] for name in ("model", "other0")}, "model")
+    single = statistics.paired_tests({name: runs[name] for name in ("model", "other0")}, "model")
     assert single[0].verdict == "differs (p = 0.0156)"
 
 
 def test_runs_missing_on_one_side_leave_the_comparison() -> None:
-    (result,) = statistics.compare({"a": np.array([1.0, np.nan, 3.0]), "b": np.array([2.0, 2.0, 2.0])}, "a")
+    (result,) = statistics.paired_tests({"a": np.array([1.0, np.nan, 3.0]), "b": np.array([2.0, 2.0, 2.0])}, "a")
     assert result.units == 2
     assert result.mean_difference == 0.0
 
 
 def test_a_run_is_won_by_any_margin_and_a_tie_by_nobody() -> None:
-    (result,) = statistics.compare({"a": np.array([1.0, 2.0, 3.0, 4.0]), "b": np.array([9.0, 2.0, 2.999, 4.001])}, "a")
+    (result,) = statistics.paired_tests(
+        {"a": np.array([1.0, 2.0, 3.0, 4.0]), "b": np.array([9.0, 2.0, 2.999, 4.001])}, "a"
+    )
     assert (result.wins, result.units) == (2, 4)
 
 
 def test_runs_that_are_not_in_common_prove_nothing() -> None:
-    (result,) = statistics.compare({"a": np.array([1.0, np.nan]), "b": np.array([np.nan, 2.0])}, "a")
+    (result,) = statistics.paired_tests({"a": np.array([1.0, np.nan]), "b": np.array([np.nan, 2.0])}, "a")
     assert (result.units, result.p_sign_flip) == (0, 1.0)
 
 

@@ -4,12 +4,11 @@ import numpy as np
 import torch
 
 from crossfeed.distribution import Distribution, Gaussian
-from crossfeed.evaluation.forecaster import Forecaster, floors
+from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
 from crossfeed.evaluation.in_frame import InFrame, reframed
 from crossfeed.ingest.table import Table
-from crossfeed.learning_curve.by_session import BySession
-from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.own_logs import OwnLogs
+from crossfeed.learning_curve.fleet import BySession
+from crossfeed.learning_curve.own_logs import JudgedWindows, OwnLogs
 from crossfeed.schema import Channel
 from crossfeed.windows.frame import fit_frame
 from crossfeed.windows.split_tables import DataConfig
@@ -27,7 +26,7 @@ def test_persistence_says_the_same_in_every_frame(own: Table) -> None:
     test = logs.table.laid_out(logs.test)
     data = judged.of_table(test, judged.space)
     frame = fit_frame(own.schema, own.sensors[:40], own.commands[:40])
-    plain = floors(HORIZONS)[0]
+    plain = naive_baselines(HORIZONS)[0]
     batch = data.windows.batch(torch.arange(len(data.windows)))
     inside = InFrame(plain, frame, judged.space).predict(batch)
     torch.testing.assert_close(inside.mean, plain.predict(batch).mean, rtol=1e-4, atol=1e-4)

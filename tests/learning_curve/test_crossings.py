@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError
-from crossfeed.learning_curve.crossings import crossing
-from crossfeed.learning_curve.minutes import ALL, in_words, parse_minutes, spoken
+from crossfeed.learning_curve.result import ALL, crossing, in_words, parse_minutes, spoken
 
 FLEET = [(0.0, 0.3), (1.0, 0.3), (10.0, 0.2), (100.0, 0.2)]
 

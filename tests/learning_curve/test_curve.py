@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from crossfeed.baselines.regression import RidgeForecaster
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.ridge import RidgeForecaster
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
-from crossfeed.learning_curve.curve import learning_curve
+from crossfeed.learning_curve.curve import curve
 from crossfeed.learning_curve.fleet import AS_IT_CAME, FleetContender
 from crossfeed.learning_curve.result import LearningCurve
 from crossfeed.learning_curve.runner import effort
@@ -31,7 +31,7 @@ MODELS, MINUTES = "fleet,ridge,persistence,mean", "0,0.4,3,all"
 
 def run(table: Table, out: Path, fleet: Path, **more: Any) -> LearningCurve:
     words = {"models": MODELS, "minutes": MINUTES, "size": "tiny", "windows": 40, "device": "cpu", **more}
-    return learning_curve(table, out, fleet=fleet, **words)
+    return curve(table, out=out, fleet=fleet, **words)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_files_hold_what_was_found_and_can_be_read_back(drawn: tuple[LearningCur
 def test_of_every_run_it_is_written_whether_the_plan_was_looked_at(drawn: tuple[LearningCurve, Path]) -> None:
     listens = {"fleet": True, "ridge": True, "persistence": False, "mean": False}
     files = [path for path in (drawn[1] / "runs").rglob("*.json") if "uses_future_commands" in path.read_text("utf-8")]
-    finished = [result for path in files if (result := Result.read(path)).status == "finished"]
+    finished = [result for path in files if (result := Result(**read_sealed(path))).status == "finished"]
     assert len(finished) == 14, "ridge has nothing to learn from twice"
     assert all(result.uses_future_commands == listens[result.model] for result in finished)
 
@@ -167,7 +167,7 @@ def _sessions(out: Path, curve: LearningCurve) -> list[str]:
 
 def test_runs_side_by_side_give_the_same_curve(own: Table, tmp_path: Path) -> None:
     words: dict[str, Any] = {"models": "ridge,mean", "minutes": "0,4", "size": "tiny", "windows": 40, "device": "cpu"}
-    one, two = (learning_curve(own, tmp_path / str(jobs), jobs=jobs, **words) for jobs in (1, 2))
+    one, two = (curve(own, out=tmp_path / str(jobs), jobs=jobs, **words) for jobs in (1, 2))
     assert one.crossings == ()
     assert [(point.model, point.label) for point in one.points] == [(point.model, point.label) for point in two.points]
     for first, second in zip(one.points, two.points, strict=True):

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import TableError
 from crossfeed.ingest.table import Group, Table
-from crossfeed.learning_curve.judged_windows import JudgedWindows
-from crossfeed.learning_curve.minutes import ALL
-from crossfeed.learning_curve.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out, sides
+from crossfeed.learning_curve.own_logs import FIRST_ROWS, JudgedWindows, OwnLogs, sensors_left_out, sides
+from crossfeed.learning_curve.result import ALL
 from crossfeed.windows.split_tables import DataConfig
 from tests.learning_curve.conftest import CONTEXT, HORIZONS, WINDOW, own_table
 

@@ -78,8 +78,8 @@ def real_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy study that was really searched, confirmed, locked and opened."""
     study = begin(tmp_path_factory.mktemp("real") / "study")
     study.plan(study.candidates(TWO[:1]), seeds=1)
-    study.search(InProcess())
-    study.confirm(InProcess(), most_seeds=3)
+    study.search(InProcess("cpu"))
+    study.confirm(InProcess("cpu"), most_seeds=3)
     study.lock()
     study.unseal()
     return study.store.folder

@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crossfeed.evaluation.forecaster import floors
+from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import ModelFacts, TableFacts
 from crossfeed.json_file import write_json, write_sealed
-from crossfeed.learning_curve.crossings import Crossing
-from crossfeed.learning_curve.result import CurvePoint, LearningCurve
+from crossfeed.learning_curve.result import Crossing, CurvePoint, LearningCurve
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, normaliser_of, small_table
 
 LEVELS = ("0.5", "0.8", "0.9", "0.95")
@@ -23,7 +22,7 @@ def evaluation(own: bool = False, name: str = "run", machine: str = "lathe") -> 
     data = evaluation_set(table, normaliser_of(source))
     physicist = Physicist(data.normaliser, level=0.0 if own else 0.3)
     physicist.name = name
-    known = floors(HORIZONS)
+    known = naive_baselines(HORIZONS)
     for floor in known:
         floor.fit(data.windows, data.windows, 0)
     found = replace(

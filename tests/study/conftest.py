@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
+from crossfeed.jobs import Engine, InProcess, JobSpec, NextJob, Prepare
 from crossfeed.study import vault
-from crossfeed.study.engines import Engine, NextRun
 from crossfeed.study.study import Study
-from crossfeed.study.worker import execute
 from tests.training.conftest import SMALL_JEPA, SMALL_SENSORS, toy_table
 from tests.typed import as_words
 
@@ -27,14 +26,6 @@ SHORT: dict[str, Any] = SMALL_JEPA | {
 }
 
 
-class InProcess:
-    """An engine without processes, for tests that are not about them."""
-
-    def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:
-        while (name := next_run()) is not None:
-            yield name, execute(folder, name, "cpu")
-
-
 @dataclass
 class Invented:
     """An engine that trains nothing: the clean RMSE of a run comes from a function of its candidate and seed."""
@@ -44,14 +35,15 @@ class Invented:
     bundle: dict[str, Any] | None = None
     invalid: Callable[[str, int], str] = lambda _candidate, _seed: ""
     done: int = 0
+    device: str = "cpu"
 
-    def execute(self, folder: Path, next_run: NextRun) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ARG002
-        while (name := next_run()) is not None:
+    def run(self, next_job: NextJob, prepare: Prepare = None) -> Iterator[tuple[JobSpec, dict[str, Any]]]:  # noqa: ARG002
+        while (job := next_job()) is not None:
             if self.done == self.stop_after:
                 raise KeyboardInterrupt
             self.done += 1
-            candidate, _, seed = name.rpartition("-")
-            yield name, self.outcome(candidate, int(seed))
+            candidate, _, seed = job.name.rpartition("-")
+            yield job, self.outcome(candidate, int(seed))
 
     def outcome(self, candidate: str, seed: int) -> dict[str, Any]:
         value = self.clean(candidate, seed)
@@ -92,7 +84,7 @@ def begin(folder: Path, target: bool = True, **options: Any) -> Study:
 def command(*words: object, engine: Engine | None = None, code: int = 0) -> str:
     """What `crossfeed study ...` prints; runs are executed by the given engine instead of by new processes."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("crossfeed.study.engines.make_engine", lambda *_: engine or InProcess())
+        patched.setattr("crossfeed.jobs.make_engine", lambda *_: engine or InProcess("cpu"))
         shown = CliRunner().invoke(app, ["study", *map(str, words)], env={"COLUMNS": "160"}, catch_exceptions=False)
     assert shown.exit_code == code, shown.output
     return shown.stdout if "--json" in words else shown.output
@@ -164,5 +156,5 @@ def numbers(study: Study) -> dict[str, object]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     """What these two runs find when nobody disturbs them."""
     study = plan_two(tmp_path_factory.mktemp("undisturbed") / "study")
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     return numbers(study)

@@ -153,10 +153,10 @@ def test_a_disk_that_fills_up_while_outcomes_are_stored_loses_no_run(
 
         full.setattr(study.store, "finish", finish)
         with pytest.raises(StorageError, match="full"):
-            study.search(InProcess())
+            study.search(InProcess("cpu"))
     written = {path: path.stat().st_mtime_ns for path in (study.store.folder / "runs").rglob("outcome.json")}
     assert len(written) == 1
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     assert {run.status for run in study.store.runs()} == {"finished"}
     assert {path: path.stat().st_mtime_ns for path in written} == written, "the run was not run again"
     assert study.verify().problems == ()
@@ -241,7 +241,7 @@ def test_a_study_moved_in_the_middle_of_its_search_goes_on(tmp_path: Path) -> No
     with pytest.raises(KeyboardInterrupt):
         study.search(Invented(lambda *_: 1.0, stop_after=1))
     moved = Study(shutil.move(tmp_path / "here", tmp_path / "elsewhere" / "study"))
-    moved.search(InProcess())
+    moved.search(InProcess("cpu"))
     assert {run.status for run in moved.store.runs()} == {"finished"}
     assert moved.ledger()[0] == Study(tmp_path / "elsewhere" / "study").ledger()[0]
     assert not (tmp_path / "here").exists()

@@ -22,12 +22,12 @@ ARMS: dict[str, dict[str, Any]] = {"control": {}, "revin": {"model.instance_norm
 class Flagging(InProcess):
     """An engine whose variant is better on the source and flagged by the gate after pretraining, as in the paper."""
 
-    def execute(self, folder: Any, next_run: Any) -> Any:
-        for name, outcome in super().execute(folder, next_run):
-            if ".revin-" in name:
+    def run(self, next_job: Any, prepare: Any = None) -> Any:
+        for job, outcome in super().run(next_job, prepare):
+            if ".revin-" in job.name:
                 outcome["invalid"] = f"{COLLAPSED} at the selected pretraining checkpoint: raw spread 0.04"
                 outcome["bundle"]["components"] |= dict.fromkeys(RMSE_COMPONENTS, 0.01)
-            yield name, outcome
+            yield job, outcome
 
 
 def _by_name(study: Study) -> dict[str, Run]:
@@ -36,7 +36,7 @@ def _by_name(study: Study) -> dict[str, Run]:
 
 def test_an_ablation_whose_runs_the_gate_flagged_could_not_be_opened(opened: Study) -> None:
     opened.declare("revin", ARMS, 1)
-    opened.search(Flagging())
+    opened.search(Flagging("cpu"))
     assert _by_name(opened)["revin.revin-0"].status == "invalid", "it stays out of every ranking"
     assert verdict_of(opened.store, declared(opened.store, "revin")).seeds == (0,)
     result = opened.unseal("revin")
@@ -52,25 +52,25 @@ def test_the_control_was_whichever_arm_came_first_in_the_alphabet(opened: Study)
     assert list(found.arms) == ["with", "alone"]
 
     class Better(InProcess):
-        def execute(self, folder: Any, next_run: Any) -> Any:
-            for name, outcome in super().execute(folder, next_run):
-                if ".alone-" in name:
+        def run(self, next_job: Any, prepare: Any = None) -> Any:
+            for job, outcome in super().run(next_job, prepare):
+                if ".alone-" in job.name:
                     outcome["bundle"]["components"] |= dict.fromkeys(RMSE_COMPONENTS, 0.01)
-                yield name, outcome
+                yield job, outcome
 
-    opened.search(Better())
+    opened.search(Better("cpu"))
     assert verdict_of(opened.store, found).differences["clean"][0] < 0.0, "the variant is better than the control"
     assert [line.arm for line in opened.contrasts() if line.metric == "clean"] == ["with", "alone"]
 
 
 def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
     class Failing(InProcess):
-        def execute(self, folder: Any, next_run: Any) -> Any:
-            for name, outcome in super().execute(folder, next_run):
-                yield name, {**outcome, "invalid": "replay mismatch"} if ".revin-" in name else outcome
+        def run(self, next_job: Any, prepare: Any = None) -> Any:
+            for job, outcome in super().run(next_job, prepare):
+                yield job, {**outcome, "invalid": "replay mismatch"} if ".revin-" in job.name else outcome
 
     opened.declare("revin", ARMS, 1)
-    opened.search(Failing())
+    opened.search(Failing("cpu"))
     with pytest.raises(ConfigError, match=r"revin\.revin-0: replay mismatch") as caught:
         opened.unseal("revin")
     assert "would fail again" in caught.value.remedy
@@ -78,7 +78,7 @@ def test_runs_that_failed_are_named_when_no_seed_is_left(opened: Study) -> None:
 
 def test_a_declared_opening_came_before_the_confirmatory_one(locked: Study) -> None:
     locked.declare("revin", ARMS, 1)
-    locked.search(InProcess())
+    locked.search(InProcess("cpu"))
     with pytest.raises(ConfigError, match="confirmatory opening comes first"):
         locked.unseal("revin")
     assert not {"verdict", "opening"} & set(kinds(locked))
@@ -91,13 +91,13 @@ def test_a_control_that_does_not_repeat_its_search_run_opens_nothing(opened: Stu
     opened.declare("revin", ARMS, 2)
 
     class Drifting(InProcess):
-        def execute(self, folder: Any, next_run: Any) -> Any:
-            for name, outcome in super().execute(folder, next_run):
-                if name == "revin.control-1":
+        def run(self, next_job: Any, prepare: Any = None) -> Any:
+            for job, outcome in super().run(next_job, prepare):
+                if job.name == "revin.control-1":
                     outcome["bundle"]["components"]["clean"] *= 1.01
-                yield name, outcome
+                yield job, outcome
 
-    opened.search(Drifting())
+    opened.search(Drifting("cpu"))
     drift = _drift(opened)
     assert drift["revin.control-0"].share == 0.0, "an undisturbed control repeats to the last bit"
     strayed = drift["revin.control-1"]
@@ -140,7 +140,7 @@ def ablated_folder(opened_folder: Path, tmp_path_factory: pytest.TempPathFactory
     """The opened study with an ablation that was declared and trained."""
     study = Study(shutil.copytree(opened_folder, tmp_path_factory.mktemp("ablated") / "study"))
     study.declare("revin", ARMS, 1)
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     return study.store.folder
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from crossfeed.baselines.runs import run_once
 
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
 from crossfeed.adaptation.learning import likelihood as likelihood_of
@@ -22,14 +23,13 @@ from crossfeed.baselines.budget import named_budget
 from crossfeed.baselines.clones import REPOSITORIES, find_clones
 from crossfeed.baselines.contenders import Fitted, Setting, line_up
 from crossfeed.baselines.official import SCHEDULES, OfficialNetwork
-from crossfeed.baselines.runs import run_once
 from crossfeed.configuration import override
 from crossfeed.distribution import Gaussian
 from crossfeed.errors import CheckpointError, ConfigError, TrainingError
 from crossfeed.evaluation.bundle import measure_bundle
 from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.setup import SourceData
-from crossfeed.evaluation.statistics import compare
+from crossfeed.evaluation.statistics import paired_tests
 from crossfeed.json_file import read_sealed
 from crossfeed.machines import joanneum
 from crossfeed.machines.log_formats import log_format_named
@@ -197,7 +197,7 @@ def empty_views(_: Path) -> None:
 
 @shows("sign-flip test")
 def sign_flip_test(_: Path) -> None:
-    (found,) = compare({"a": np.array([1.0, 1.1, 1.2]), "b": np.array([0.9, 0.9, 0.9])}, "a")
+    (found,) = paired_tests({"a": np.array([1.0, 1.1, 1.2]), "b": np.array([0.9, 0.9, 0.9])}, "a")
     assert found.floor == found.p_sign_flip == 0.25
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.errors import ConfigError, CrossfeedError
-from crossfeed.study import engines
-from crossfeed.study.engines import RayEngine, make_engine
+from crossfeed.errors import CrossfeedError
+from crossfeed.jobs import RayEngine
+from crossfeed.study import search
 from crossfeed.study.record.identity import code_hash
 from tests.study.conftest import begin, numbers, plan_two
 
@@ -50,23 +50,11 @@ def test_a_process_with_other_source_files_than_its_search_trains_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = plan_two(tmp_path / "study")
-    monkeypatch.setattr(engines, "code_hash", lambda: "another")
+    monkeypatch.setattr(search, "code_hash", lambda: "another")
     with pytest.raises(CrossfeedError, match="other source files than the search"):
         study.search()
     assert not list((study.store.folder / "runs").glob("*/*"))
     assert {run.status for run in study.store.runs()} == {"pending"}
-
-
-def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no engine 'cloud'"):
-        make_engine("cloud", 1)
-
-
-def test_ray_without_the_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match="needs the package ray") as caught:
-        next(RayEngine().execute(tmp_path, lambda: None))
-    assert "crossfeed[ray]" in caught.value.remedy
 
 
 def _kill_a_worker_at_work(folder: Path, command: bytes, killed: list[int]) -> None:

@@ -5,12 +5,14 @@ import os
 import signal
 from multiprocessing.context import BaseContext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crossfeed import jobs
 from crossfeed.evaluation import bundle
-from crossfeed.study import engines, worker
-from crossfeed.study.engines import Engine, LocalEngine
+from crossfeed.jobs import Engine, LocalEngine
+from crossfeed.study import search as searching
 from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
@@ -20,6 +22,7 @@ from tests.study.conftest import InProcess, numbers, plan_two
 
 # Forked, so that a search begins at once.
 FORK = multiprocessing.get_context("fork")
+EXECUTE = searching.execute
 
 
 def _die_at(owner: object, name: str, count: int) -> None:
@@ -38,10 +41,11 @@ def _die_at(owner: object, name: str, count: int) -> None:
 # Where a search is killed: before and after a run is claimed, inside and between epochs, before and after a saved
 # state, before and after a run's outcome is on disk, before and after the study knows of it.
 MOMENTS: tuple[tuple[object, str, int], ...] = (
-    (Store, "claim", 1), (worker, "check_version", 1), (step.TrainStep, "__call__", 1), (step.TrainStep, "__call__", 3),
+    (Store, "claim", 1), (searching, "check_version", 1), (step.TrainStep, "__call__", 1),
+    (step.TrainStep, "__call__", 3),
     (checkpoint, "write_tensors", 1), (loop, "write_history", 1), (step.TrainStep, "__call__", 2),
     (checkpoint, "write_tensors", 2), (loop, "write_history", 2), (stages, "write_sealed", 1), (run, "remove_state", 1),
-    (bundle, "measure_bundle", 1), (worker, "write_json", 1), (Store, "finish", 1), (ledger, "append", 1),
+    (bundle, "measure_bundle", 1), (jobs, "write_sealed", 1), (Store, "finish", 1), (ledger, "append", 1),
     (Store, "claim", 2), (step.TrainStep, "__call__", 1), (Store, "release", 1), (loop, "write_history", 1),
     (Store, "finish", 1),
 )  # fmt: skip
@@ -49,35 +53,35 @@ MOMENTS: tuple[tuple[object, str, int], ...] = (
 
 def _search_and_die(folder: Path, owner: object, name: str, count: int) -> None:
     _die_at(owner, name, count)
-    _search(folder, InProcess())
+    _search(folder, InProcess("cpu"))
 
 
 def _search_and_die_beside_a_run(folder: Path) -> None:
     """A search in processes of its own that is killed while one of them trains."""
-    real = engines.wait
+    real = jobs.wait
 
-    def dying(sentinels: list[int], timeout: float) -> list[int]:
+    def dying(connections: list[Any], timeout: float) -> list[Any]:
         if (folder / "waiting").exists():
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(sentinels, timeout)
+        return real(connections, timeout)
 
-    engines.wait = dying  # type: ignore[assignment]
-    engines.execute_logged = _execute_until_orphaned
+    jobs.wait = dying  # type: ignore[assignment]
+    searching.execute = _execute_until_orphaned
     _search(folder, LocalEngine(jobs=1))
 
 
-def _execute_until_orphaned(folder: Path, *arguments: object) -> None:
+def _execute_until_orphaned(*arguments: Any) -> dict[str, Any]:
     """A run that has saved an epoch waits there until its search is dead, which ends it too."""
     real = loop.write_history
 
     def waiting(*values: object) -> None:
         real(*values)  # type: ignore[arg-type]
-        (folder / "waiting").touch()
+        (arguments[0] / "waiting").touch()
         while True:
             signal.pause()
 
     loop.write_history = waiting
-    worker.execute_logged(folder, *arguments)  # type: ignore[arg-type]
+    return EXECUTE(*arguments)
 
 
 def _killed(target: object, *arguments: object, context: BaseContext = FORK) -> None:
@@ -98,7 +102,7 @@ def test_a_search_killed_twenty_times_loses_no_run_and_doubles_none(
     study = plan_two(tmp_path / "study")
     for moment in MOMENTS:
         _killed(_search_and_die, study.store.folder, *moment)
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     assert numbers(study) == undisturbed
     finished = [entry.content["name"] for entry in study.ledger() if entry.kind == "run"]
     assert sorted(finished) == sorted(undisturbed), "no run lost, none recorded twice"
@@ -115,7 +119,7 @@ def test_a_search_killed_beside_its_working_run_is_taken_over(tmp_path: Path, un
     assert [entry.kind for entry in study.ledger()].count("run") == 2
 
 
-def _mortal(folder: Path, *arguments: object) -> None:
+def _mortal(folder: Path, *arguments: Any) -> dict[str, Any]:
     """A run that kills itself when it comes to its second saved state, the first time round."""
     mark = folder / "killed"
     if not mark.exists():
@@ -129,14 +133,14 @@ def _mortal(folder: Path, *arguments: object) -> None:
             real(*values, **named)  # type: ignore[arg-type]
 
         checkpoint.write_tensors = dying
-    worker.execute_logged(folder, *arguments)  # type: ignore[arg-type]
+    return EXECUTE(folder, *arguments)
 
 
 def test_a_killed_run_is_started_again_and_finds_the_same_numbers(
     tmp_path: Path, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = plan_two(tmp_path / "study")
-    monkeypatch.setattr(engines, "execute_logged", _mortal)
+    monkeypatch.setattr(searching, "execute", _mortal)
     study.search(LocalEngine(jobs=1))
     assert (study.store.folder / "killed").exists(), "nothing was killed, so nothing was shown"
     assert numbers(study) == undisturbed

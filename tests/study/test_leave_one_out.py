@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         toy_table(machine, sessions=8, rows=50, seed=number, absent=absent).write(place / f"{machine}.parquet")
         words += ["--source", place / f"{machine}.parquet"]
     words += as_words(ONE_STEP)
-    shown = command(*words, engine=InProcess())
+    shown = command(*words, engine=InProcess("cpu"))
     assert "leave-one-out: RMSE of each machine" in shown
     assert all(machine in shown for machine in FLEET)
     return place / "study"
@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_machine_is_met_as_a_stranger_on_the_windows_on_which_it_is_known(folder: Path) -> None:
     study = Study(folder)
-    lines = {line.machine: line for line in study.strangers()}
+    lines = {line.machine: line for line in study.held_out()}
     assert set(lines) == set(FLEET)
     bundles = {run.candidate: run.outcome["bundle"] for run in study.store.runs("finished")}
     assert len(bundles) == 4

@@ -97,7 +97,7 @@ def test_epochs_left_to_the_windows_cannot_be_added_up() -> None:
 def test_a_ready_study_runs_on_the_source_alone_and_can_be_extended(tmp_path: Path) -> None:
     study = begin(tmp_path / "study", target=False, settings=ONE_STEP)
     assert study.ready("no-latent", seeds=1) == 4
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     assert {run.status for run in study.store.runs()} == {"finished"}
     lines = [line for line in study.contrasts() if line.metric == "clean"]
     assert [line.arm for line in lines] == list(arms("no-latent", study.config))

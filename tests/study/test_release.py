@@ -119,7 +119,7 @@ def test_after_a_release_nothing_new_can_be_declared_but_what_was_declared_may_o
         opened.declare("after", ARMS, 1)
     assert "exploration" in caught.value.remedy
     assert kinds(opened).count("declaration") == 1
-    opened.search(InProcess())
+    opened.search(InProcess("cpu"))
     monkeypatch.setattr(opening, "verdict_of", lambda *_: ConditionVerdict(True, (0,), {"clean": [-0.1]}))
     result = opened.unseal("before")
     assert {"before.control-0", "before.floor-0"} <= result["scores"].keys()

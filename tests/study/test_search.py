@@ -14,7 +14,7 @@ from tests.study.conftest import InProcess, Invented, begin, numbers, plan_two
 
 
 def _search(folder: Path) -> None:
-    Study(folder).search(InProcess())
+    Study(folder).search(InProcess("cpu"))
 
 
 def _traces(folder: Path) -> dict[Path, int]:
@@ -28,10 +28,10 @@ def _traces(folder: Path) -> dict[Path, int]:
 
 def test_a_finished_run_is_never_run_again(tmp_path: Path) -> None:
     study = plan_two(tmp_path / "study")
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     written = _traces(study.store.folder)
     study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     assert _traces(study.store.folder) == written
 
 
@@ -64,7 +64,7 @@ def test_a_search_waits_for_runs_that_another_search_has_taken(tmp_path: Path, m
 def test_a_run_that_cannot_be_trained_is_invalid_and_the_rest_goes_on(tmp_path: Path) -> None:
     study = begin(tmp_path / "study", settings={"training.learning_rate": 1e12, "training.clip_norm": 1e12})
     study.plan(study.candidates(["no_auxiliary_terms"]), seeds=1)
-    study.search(InProcess())
+    study.search(InProcess("cpu"))
     (run,) = study.store.runs()
     assert run.status == "invalid"
     assert "is no number" in run.outcome["invalid"] or "is infinite" in run.outcome["invalid"]

@@ -42,14 +42,14 @@ def test_a_study_of_sensor_networks_goes_from_search_to_the_opening(
     study = begin(tmp_path / "study", protocol="crossfeed", minimum_seeds=1)
     folder = study.store.folder
     (tmp_path / "mine.yaml").write_text("as_it_is:\nfour_movers: {model.movers: 4}\n", encoding="utf-8")
-    shown = command("search", folder, "--seeds", 1, "--candidates", tmp_path / "mine.yaml", engine=InProcess())
+    shown = command("search", folder, "--seeds", 1, "--candidates", tmp_path / "mine.yaml", engine=InProcess("cpu"))
     assert "no latents, so no self-supervised component; the others share its weight" in shown
     assert "ssl" not in shown.replace("self-supervised", "").splitlines()[1]
     assert {run.status for run in study.store.runs()} == {"finished"}, "there is nothing that could collapse"
     bundle = study.store.runs()[0].outcome["bundle"]
     assert bundle["ssl_scale_free"] is None
     assert not (folder / "runs" / "as_it_is-0" / "pretrained.safetensors").exists()
-    study.confirm(InProcess(), most_seeds=3)
+    study.confirm(InProcess("cpu"), most_seeds=3)
     # After eight steps no model listens to the commands; the lock is not what is tested here.
     monkeypatch.setattr("crossfeed.study.lock.refusals", lambda _: [])
     study.lock()

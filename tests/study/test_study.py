@@ -204,7 +204,7 @@ def test_a_declared_ablation_opens_the_target_only_if_its_condition_holds(opened
         opened.unseal("revin")
     with pytest.raises(ConfigError, match="declared before"):
         opened.declare("revin", {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}, 1)
-    opened.search(InProcess())
+    opened.search(InProcess("cpu"))
     components = {run.candidate: run.outcome["bundle"]["components"] for run in opened.store.runs("finished")}
     better = all(
         components["revin.revin"][name] < components["revin.control"][name]
@@ -225,7 +225,7 @@ def test_a_declared_condition_that_holds_opens_and_one_that_fails_does_not(
     from crossfeed.study.record.declaration import ConditionVerdict
 
     opened.declare("again", {"control": {}, "floor": {"model.instance_norm.kind": "floored"}}, 1)
-    opened.search(InProcess())
+    opened.search(InProcess("cpu"))
     monkeypatch.setattr(opening, "verdict_of", lambda *_: ConditionVerdict(False, (0,), {"clean": [0.1]}))
     with pytest.raises(ConfigError, match="does not hold"):
         opened.unseal("again")

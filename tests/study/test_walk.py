@@ -44,7 +44,7 @@ def test_a_protocol_is_walked_to_its_end(protocol: str, tmp_path: Path, request:
     else:
         folder = request.getfixturevalue("opened").store.folder
     assert "Declared 'revin'" in command("declare", folder, "revin", *ARMS, "--seeds", 1)
-    command("search", folder, "--planned", engine=Flagging())
+    command("search", folder, "--planned", engine=Flagging("cpu"))
     shown = command("unseal", folder, "--declared", "revin")
     assert "* revin.revin-0 was flagged by the latent gate" in shown
     assert "revin: clean against control" in command("contrast", folder)

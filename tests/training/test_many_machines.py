@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.judge import evaluate_opened
+from crossfeed.evaluation.judge import evaluate
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.front.adapt import adapt
 from crossfeed.front.fitted_model import load
@@ -66,7 +66,7 @@ def test_a_model_of_many_machines_says_what_to_do_before_it_is_asked(fleet: Path
 
 
 def test_it_is_judged_on_a_machine_with_other_sensors(fleet: Path) -> None:
-    result = evaluate_opened(open_model(fleet, "cpu", meets=True), stranger())
+    result = evaluate(open_model(fleet, "cpu", meets=True), stranger())
     assert set(result.by_channel["run"]) == {"drive_u", "drive_v"}
     assert np.isfinite(result.scores["run"]["crps"])
     assert set(result.absent_commands) == {"feed_0"}
@@ -101,9 +101,9 @@ def test_adapting_takes_in_a_sensor_that_the_source_never_had(fleet: Path, tmp_p
     new = own.schema.sensor_names[4]
     sources = [less] if with_source else []
     opened = open_model(run.model, "cpu")
-    judged = evaluate_opened(opened, louder, sources=sources, new_sensors=True)
+    judged = evaluate(opened, louder, sources, new_sensors=True)
     assert judged.by_channel["run"][new].metrics["crps"] < 5.0, "judged in its own frame, not in amperes"
-    assert evaluate_opened(opened, louder, sources=sources).sensors_not_read == (new,)
+    assert evaluate(opened, louder, sources).sensors_not_read == (new,)
     adapted = adapt(load(run.model, "cpu"), louder, 0.3, steps=2, source=less if with_source else None)
     assert adapted.adaptation.sensors_taken_in == (new,)
     errors = adapted.adaptation.few_shot.fractions[-1].sensors

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.evaluation.judge import evaluate_opened
+from crossfeed.evaluation.judge import evaluate
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.front.adapt import adapt
 from crossfeed.front.fitted_model import load
@@ -114,7 +114,7 @@ def test_a_run_that_goes_on_reads_further_commands_too(grown: Path) -> None:
 def test_a_model_with_further_commands_is_a_model_like_any_other(grown: Path, fleet: Path, tmp_path: Path) -> None:
     table = commanded_by_more()
     assert reproduce(grown, [table], pretrained=fleet / "model.safetensors").same
-    judged = evaluate_opened(open_model(grown, "cpu"), table)
+    judged = evaluate(open_model(grown, "cpu"), table)
     assert judged.part == "test"
     assert np.isfinite(judged.scores["run"]["crps"])
     fitted = load(grown, "cpu")
@@ -134,7 +134,7 @@ def test_a_run_goes_on_from_a_run_that_went_on(grown: Path, tmp_path: Path) -> N
 def test_a_run_that_went_on_is_judged_on_its_test_sessions_not_on_what_it_learned(fleet: Path, tmp_path: Path) -> None:
     table = stranger()
     result = train(table, small_config(name="crossfeed"), tmp_path / "own", pretrained=fleet, device="cpu")
-    judged = evaluate_opened(open_model(result.model, "cpu"), table)
+    judged = evaluate(open_model(result.model, "cpu"), table)
     assert judged.trained_on_this_table
     assert judged.part == "test"
     assert sorted(judged.runs) == sorted(split_table(table).test)

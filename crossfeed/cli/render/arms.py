@@ -14,20 +14,20 @@ def show_arms(study: "Study", metric: str = "clean", as_json: bool = False) -> N
     """What ready studies and declared ablations found: machines left out, arms against their reference."""
     from crossfeed.study.contrast import comparisons
 
-    strangers = study.strangers()
-    if not strangers or any(comparisons(study.store)):
+    held_out = study.held_out()
+    if not held_out or any(comparisons(study.store)):
         _contrast_table(study, metric, as_json)
         return
     if as_json:
-        print_json(strangers)
+        print_json(held_out)
         return
     names = ["machine", "never seen", "sd", "in training", "difference", "last value", "better than it", "in 90 %"]
     rows = [
         [
-            line.machine, line.stranger, line.stranger_spread, line.trained, line.difference, line.persistence,
+            line.machine, line.held_out, line.held_out_spread, line.trained, line.difference, line.persistence,
             f"{line.beats_persistence} of {line.seeds}", line.coverage90, line.leakage,
         ]
-        for line in strangers
+        for line in held_out
     ]  # fmt: skip
     print_table("leave-one-out: RMSE of each machine on its validation side", [*names, "leakage"], rows)
 

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from crossfeed.baselines.table import ComparisonTable, grid, remarks
+from crossfeed.baselines.results import ComparisonTable, grid, remarks
 from crossfeed.cli.render.grid import print_grid
 from crossfeed.grid import Grid
-from crossfeed.learning_curve.files import grids
-from crossfeed.learning_curve.result import LearningCurve
+from crossfeed.learning_curve.result import LearningCurve, grids
 from crossfeed.progress import output
 
 

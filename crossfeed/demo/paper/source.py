@@ -16,10 +16,10 @@ from crossfeed.errors import ConfigError, LogError, TableError
 from crossfeed.grid import plural
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
+from crossfeed.jobs import LocalEngine
 from crossfeed.json_file import write_json, write_sealed
 from crossfeed.machines.log_formats import log_format_named
 from crossfeed.study.confirm import FINALISTS, LEADERS
-from crossfeed.study.engines import LocalEngine
 from crossfeed.study.ready import arms, plan_ready
 from crossfeed.study.record.confirmation import passed_over
 from crossfeed.study.record.identity import source_tables
@@ -84,10 +84,10 @@ def make_tables(paper: PaperRun) -> tuple[Table, Table]:
 
 def tables(paper: PaperRun) -> ChapterResult:
     """Ingest both logs and audit the tables; what the audit finds is told, and the study decides what it refuses."""
-    from crossfeed.audits.run import audit_files
+    from crossfeed.audits.run import audit
 
     source, target = make_tables(paper)
-    found = audit_files([paper.folder / SOURCE, paper.folder / TARGET])
+    found = audit([paper.folder / SOURCE, paper.folder / TARGET])
     write_sealed(paper.folder / AUDIT, found.to_dict())
     counts = {name: table.manifest.get("counts", {}) for name, table in (("source", source), ("target", target))}
     shown = {"source": len(source.shown()), "target": len(target.shown())}

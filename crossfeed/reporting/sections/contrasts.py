@@ -7,8 +7,7 @@ from crossfeed.json_file import plain
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
 from crossfeed.reporting.panels import Dot, Dots
-from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine
-from crossfeed.study.leave_one_out import MachineLine
+from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine, MachineLine
 
 _TITLES = {
     "clean": "Clean RMSE", "schema_drop": "Schema-drop RMSE", "masked": "Masked RMSE",
@@ -25,8 +24,8 @@ def sections(found: Artefacts) -> list[Section]:
     blocks: list[Block] = []
     for name in dict.fromkeys(line.contrast for line in lines):
         blocks += _contrast(name, [line for line in lines if line.contrast == name])
-    if study and study.strangers:
-        blocks.append(_strangers(study.strangers))
+    if study and study.held_out:
+        blocks.append(_held_out(study.held_out))
     lead = (
         "One factor at a time against a reference, paired by seed on one split. Read the interval and the number of "
         "seeds on which the arm is better; p values that so few pairs cannot reach are not spoken of."
@@ -34,16 +33,16 @@ def sections(found: Artefacts) -> list[Section]:
     return section("contrasts", "Contrasts", lead, blocks)
 
 
-def _strangers(lines: Sequence[MachineLine]) -> ReportTable:
+def _held_out(lines: Sequence[MachineLine]) -> ReportTable:
     """Every machine of a fleet, never seen and in training, on the same windows."""
     heads = columns(
         ("machine", "machine", "text"), ("windows", "windows", "count"), ("seeds", "seeds", "count"),
-        ("stranger", "RMSE, never seen"), ("trained", "RMSE, in training"), ("difference", "difference"),
+        ("held_out", "RMSE, never seen"), ("trained", "RMSE, in training"), ("difference", "difference"),
         ("persistence", "RMSE of the last value"), ("beats_persistence", "seeds better than it", "count"),
         ("coverage90", "in 90 %", "share"), ("leakage", "leakage", "share"),
     )  # fmt: skip
     rows = tuple(
-        {**plain(line), "stranger": {"estimate": line.stranger, "spread": plain(line.stranger_spread)}}
+        {**plain(line), "held_out": {"estimate": line.held_out, "spread": plain(line.held_out_spread)}}
         for line in lines
     )
     caption = (

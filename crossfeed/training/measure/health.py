@@ -50,6 +50,15 @@ def latent_health(z_ND: Tensor) -> dict[str, Tensor]:
     }
 
 
+def ridge_weights(gram_FF: Tensor, moment_FO: Tensor, penalty_F: Tensor) -> Tensor:
+    """The solution of a ridge regression from inner products of its inputs, and of these with the outputs.
+
+    Leading axes are problems of their own.
+    """
+    weights: Tensor = torch.linalg.solve(gram_FF + torch.diag_embed(penalty_F), moment_FO)
+    return weights
+
+
 def ridge_probe(fit: Sequence[Tensor], test: Sequence[Tensor], strength: float = 0.01) -> Tensor:
     """R2 of a linear map from latents to future sensors, against the constant prediction of the fitting windows.
 
@@ -67,7 +76,7 @@ def ridge_probe(fit: Sequence[Tensor], test: Sequence[Tensor], strength: float =
     penalty_CF = strength * weight_CN.sum(1)[:, None].clamp(min=1.0) * torch.ones_like(design_NF[0])
     penalty_CF[:, -1] = 1e-9  # the intercept is free
     target_CNH = (y_NHC * m_NHC).permute(2, 0, 1)
-    weights_CFH = torch.linalg.solve(gram_CFF + torch.diag_embed(penalty_CF), weighted_CNF.transpose(1, 2) @ target_CNH)
+    weights_CFH = ridge_weights(gram_CFF, weighted_CNF.transpose(1, 2) @ target_CNH, penalty_CF)
     mean_CH = (weight_CN[:, :, None] * target_CNH).sum(1) / weight_CN.sum(1)[:, None].clamp(min=1.0)
 
     test_z_ND, test_y_NHC, test_m_NHC = (part.double() for part in test)
