@@ -25,7 +25,7 @@ def bench(
     Example: crossfeed bench --size tiny --batch 32 --device cpu
     """
     from crossfeed.cli.render.bench import show_bench
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.training.devices.bench import bench as measure
 
     found = measure(size, preset, batch, device, seconds, tuple(assign or ()))

@@ -55,8 +55,8 @@ def plan(
 
     Example: crossfeed control plan run/ --history log.parquet --program part.mpf --limits limits.yaml --out plan/
     """
-    from crossfeed.cli.render.control import show_advice
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_advice
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_limits as read_motion_limits
@@ -124,8 +124,8 @@ def judge(
 
     Example: crossfeed control judge log.csv --policy policy.yaml
     """
-    from crossfeed.cli.render.control import show_values
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_values
     from crossfeed.control.offpolicy.estimate import METHODS
     from crossfeed.control.offpolicy.estimate import judge as estimate
     from crossfeed.control.offpolicy.log import read_log

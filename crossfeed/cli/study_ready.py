@@ -28,7 +28,7 @@ def ready(
 
     Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
     """
-    from crossfeed.cli.render.arms import show_arms
+    from crossfeed.cli.render.results import show_arms
     from crossfeed.configuration import parse_assignments
     from crossfeed.study.engines import make_engine
     from crossfeed.study.study import Study
@@ -50,7 +50,7 @@ def contrast(
 
     Example: crossfeed study contrast mystudy --metric schema_drop
     """
-    from crossfeed.cli.render.arms import show_arms
+    from crossfeed.cli.render.results import show_arms
     from crossfeed.study.study import Study
 
     show_arms(Study(folder), metric, json)

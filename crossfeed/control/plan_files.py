@@ -13,8 +13,8 @@ from crossfeed.control.decision import Decision
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task, deadline_met
 from crossfeed.control.timeline import Timeline
-from crossfeed.grid import significant
 from crossfeed.serving.measures import Estimate
+from crossfeed.show.tables import significant
 
 FORMAT = "crossfeed-control/1"
 

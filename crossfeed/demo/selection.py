@@ -9,8 +9,8 @@ from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
-from crossfeed.grid import plural
 from crossfeed.json_file import write_json, write_sealed
+from crossfeed.show.tables import plural
 from crossfeed.study.engines import LocalEngine
 from crossfeed.study.study import Study
 

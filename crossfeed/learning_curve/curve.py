@@ -10,7 +10,6 @@ from crossfeed.baselines.results import Result
 from crossfeed.baselines.table import over_seeds
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.crossings import Crossing, crossing
 from crossfeed.learning_curve.fleet import open_fleet
@@ -22,6 +21,7 @@ from crossfeed.learning_curve.runs import CurveRun, do_curve_runs
 from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
 from crossfeed.model.new_machine import readable_schema
+from crossfeed.show.tables import plural
 from crossfeed.training.run_config import preset
 from crossfeed.windows.split import By
 

@@ -1,45 +1,14 @@
-"""A learning curve to read and to keep: tables with one column for each number of minutes, CSV, Markdown, figures."""
+"""A learning curve as files: JSON, CSV, Markdown, figures."""
 
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 
 from crossfeed.atomic import atomic_file
-from crossfeed.grid import Grid
 from crossfeed.json_file import write_json
-from crossfeed.learning_curve.result import FILE, METRICS, CurvePoint, LearningCurve
-from crossfeed.plots import save_figure
-
-MISSING = "-"
-_LOWEST = ("crps", "rmse", "mae", "nll")
-
-
-def grids(curve: LearningCurve, metrics: Sequence[str] = ("crps", "coverage90")) -> list[Grid]:
-    """Some metrics by minutes (files have the others), then from when on each model is better than the fleet."""
-    titles = {metric: f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs" for metric in metrics}
-    pages = [_grid(curve, metric, title, "") for metric, title in titles.items()]
-    return [*pages, Grid("", (), [], tuple(remarks(curve)))]
-
-
-def _grid(curve: LearningCurve, metric: str, title: str, corner: str) -> Grid:
-    """One row for each model, one column for each number of minutes."""
-    points = [[curve.point(model, label) for label in curve.labels] for model in curve.models]
-    rows = [[model, *(_cell(point, metric) for point in row)] for model, row in zip(curve.models, points, strict=True)]
-    best = {
-        (number, column)
-        for number, row in enumerate(points)
-        for column, point in enumerate(row, start=1)
-        if metric in _LOWEST and point.mean.get(metric) == curve.best(metric, point.label) is not None
-    }
-    return Grid(title, (corner, *curve.labels), rows, best=best)
-
-
-def _cell(point: CurvePoint, metric: str) -> str:
-    value, spread = point.mean.get(metric), point.spread.get(metric)
-    if value is None:
-        return MISSING
-    text = f"{value:.2f}" if metric in ("nll", "coverage90") or abs(value) >= 100 else f"{value:.3f}"
-    return text + (f" ±{spread:.3f}" if spread is not None and metric in ("crps", "rmse", "mae") else "")
+from crossfeed.learning_curve.figure import metric_table
+from crossfeed.learning_curve.result import FILE, METRICS, LearningCurve
+from crossfeed.show.figures import save_figure
+from crossfeed.show.formats import markdown
 
 
 def remarks(curve: LearningCurve) -> list[str]:
@@ -64,9 +33,9 @@ def _amount(label: str) -> str:
     return label if label == "all" else f"{label} min"
 
 
-def markdown(curve: LearningCurve) -> str:
+def written(curve: LearningCurve) -> str:
     """The curve for a document: one table for each metric."""
-    parts = [_grid(curve, metric, title, "minutes of own logs").markdown() for metric, title in METRICS.items()]
+    parts = [markdown(metric_table(curve, metric)) for metric in METRICS]
     said = "\n".join(f"- {remark}" for remark in remarks(curve))
     return "\n\n".join([*parts, said]) + "\n"
 
@@ -80,7 +49,7 @@ def write_curve(curve: LearningCurve, folder: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     with atomic_file(folder / "curve.md") as temporary:
-        temporary.write_text(markdown(curve), encoding="utf-8")
+        temporary.write_text(written(curve), encoding="utf-8")
     figure = curve.plot()
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"curve.{ending}")

@@ -1,18 +1,20 @@
 """What a learning curve found: one point for each model and number of minutes, and where models overtake the fleet."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from crossfeed.configuration import recorded
 from crossfeed.errors import ConfigError
-from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import plain
 from crossfeed.learning_curve.crossings import Crossing
+from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
+
+    from crossfeed.show.figures import Figure
 
 METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
 FILE = "curve.json"
@@ -34,7 +36,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningCurve(ShownByGrids):
+class LearningCurve(ShownByTables):
     """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
 
     machine: str
@@ -97,20 +99,18 @@ class LearningCurve(ShownByGrids):
         return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "LearningCurve":
-        """What `to_dict` gave."""
-        tuples = {name: tuple(content[name]) for name in ("sensors", "notes")}
-        points = tuple(CurvePoint(**point) for point in content["points"])
-        crossings = tuple(Crossing(**one) for one in content["crossings"])
-        return cls(**{**content, **tuples, "points": points, "crossings": crossings})
+    def from_dict(cls, content: Any, origin: str = "The curve") -> Self:
+        """The very curve that `to_dict` gave; content that is none is refused."""
+        return recorded(cls, content, origin, "a learning curve", "crossfeed curve", "Draw it again.")
 
-    def plot(self, metric: str = "crps") -> "Figure":
+    def plot(self, metric: str = "crps") -> "Drawn":
         """The error against minutes of own logs, one line for each model, and how honest its intervals are."""
-        from crossfeed.learning_curve.figure import draw
+        from crossfeed.learning_curve.figure import figure
+        from crossfeed.show.drawing import draw
 
         if metric not in METRICS:
             raise ConfigError(f"There is no metric '{metric}'.", expected=f"one of {', '.join(METRICS)}")
-        return draw(self, metric)
+        return draw(figure(self, (metric, "coverage90")))
 
     def write(self, folder: Path | str) -> None:
         """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
@@ -118,7 +118,19 @@ class LearningCurve(ShownByGrids):
 
         write_curve(self, Path(folder))
 
-    def _grids(self) -> list[Grid]:
-        from crossfeed.learning_curve.files import grids
+    def tables(self) -> list[ResultTable]:
+        """Errors and coverage by minutes with what is to be said beside them, then every point."""
+        from crossfeed.learning_curve.figure import metric_table, points_table
+        from crossfeed.learning_curve.files import remarks
 
-        return grids(self)
+        *first, last = (metric_table(self, metric) for metric in ("crps", "rmse", "coverage90"))
+        return [*first, replace(last, remarks=tuple(remarks(self))), points_table(self)]
+
+    def figures(self) -> "list[Figure]":
+        """The errors and the coverage over minutes."""
+        from crossfeed.learning_curve.figure import figure
+
+        return [figure(self)]
+
+    def _first_look(self) -> list[ResultTable]:
+        return self.tables()[:-1]

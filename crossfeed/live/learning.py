@@ -22,10 +22,10 @@ from crossfeed.adaptation.parameters import Prepared, finish, prepare
 from crossfeed.configuration import parse
 from crossfeed.errors import ForecastError, StorageError
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
-from crossfeed.grid import plural
 from crossfeed.json_file import plain
 from crossfeed.live.row import Row
 from crossfeed.model.world_model import WorldModel
+from crossfeed.show.tables import plural
 from crossfeed.training.update.adamw import AdamW
 from crossfeed.windows.windows import WindowBatch
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crossfeed.grid import significant
 from crossfeed.machines.column_names import NameReading, read_name
 from crossfeed.programs.trajectory import PATH
 from crossfeed.schema import QUANTITIES, Schema, canonical, conversion
+from crossfeed.show.tables import significant
 
 # Alike to within this correlation, two signals are one physical thing; rows below so many say nothing.
 _FOLLOWS, _FEWEST_ROWS = 0.97, 50

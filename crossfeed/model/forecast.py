@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
-from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.model.interface import Plan
 from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_levels, check_plans, check_plausible, read_plan
 from crossfeed.rows import read_history as read_history_rows
+from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
@@ -47,7 +47,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecast(ShownByGrids):
+class Forecast(ShownByTables):
     """A distribution for each window, horizon and sensor, in the sensors' own units.
 
     Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed, `units`
@@ -122,10 +122,11 @@ class Forecast(ShownByGrids):
 
         return figure(self, [sensors] if isinstance(sensors, str) else sensors)
 
-    def _grids(self) -> list[Grid]:
-        from crossfeed.model.forecast_view import grid
+    def tables(self) -> list[ResultTable]:
+        """Median and interval of every measured sensor at every horizon."""
+        from crossfeed.model.forecast_view import table
 
-        return [grid(self)]
+        return [table(self)]
 
 
 @wide_products()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.errors import ConfigError
-from crossfeed.grid import Grid, significant
 from crossfeed.model.forecast import ShownCommand
-from crossfeed.plots import COLOURS, new_figure, printed_unit
+from crossfeed.show.figures import COLOURS, new_figure, printed_unit
+from crossfeed.show.tables import ResultTable, plain_table, significant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,12 +43,12 @@ def columns(forecast: "Forecast", levels: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def grid(forecast: "Forecast") -> Grid:
+def table(forecast: "Forecast") -> ResultTable:
     """Median and central 90 % interval of every measured sensor at every horizon; for many windows what there is."""
     period = forecast.period
     ahead = [f"{rows} rows" if period is None else f"{rows * period:g} s" for rows in forecast.horizons]
     if forecast.mean.ndim == 3:
-        return Grid(
+        return plain_table(
             f"Forecasts of {forecast.mean.shape[0]:,} windows, {len(forecast.measured)} measured sensors, "
             f"{', '.join(ahead)} ahead",
             (), (), ("See to_pandas(), to_polars(), mean, median, quantile(0.9) and interval(0.9).",),
@@ -64,7 +64,7 @@ def grid(forecast: "Forecast") -> Grid:
     remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
     remarks += [f"warning: {told}" for told in (forecast.shown.warnings if forecast.shown is not None else ())]
     where = f"{forecast.shown.title}: " if forecast.shown is not None and forecast.shown.title else "Forecast: "
-    return Grid(
+    return plain_table(
         f"{where}median, and below it the interval that holds 90 %",
         ("sensor", "unit", *ahead),
         rows,

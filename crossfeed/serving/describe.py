@@ -6,7 +6,6 @@ from itertools import compress
 
 import numpy as np
 
-from crossfeed.grid import significant
 from crossfeed.schema import Channel
 from crossfeed.serving.history import History
 from crossfeed.serving.measures import (
@@ -28,6 +27,7 @@ from crossfeed.serving.result import (
     SensorForecast,
     Values,
 )
+from crossfeed.show.tables import significant
 
 FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference that nobody could measure
 _SHOWN_ROWS = 60

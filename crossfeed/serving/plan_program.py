@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ProgramError, SchemaError
-from crossfeed.grid import plural
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.bundled import program_path
 from crossfeed.programs.limits import MotionLimits
@@ -15,6 +14,7 @@ from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
 from crossfeed.schema import Schema
+from crossfeed.show.tables import plural
 
 STILL = ("MSG", "CYCLE832")  # calls that move nothing
 

@@ -10,9 +10,7 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import write_sealed
-from crossfeed.plots import save_figure
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.serving.describe import compared, described, plan_forecast, rows_before
 from crossfeed.serving.history import History
@@ -23,14 +21,18 @@ from crossfeed.serving.plan_program import Overrides
 from crossfeed.serving.result import SamplingSettings, WhatIfResult
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.warnings import doubt_about, warnings_about, warnings_of
+from crossfeed.show.figures import save_figure
+from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
+
+    from crossfeed.show.figures import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(ShownByGrids):
+class WhatIf(ShownByTables):
     """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors).
 
     Examples:
@@ -73,9 +75,10 @@ class WhatIf(ShownByGrids):
 
         return to_pandas(self.to_polars())
 
-    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+    def plot(self, sensors: Sequence[str] = ()) -> "Drawn":
         """All plans in one figure: fans of the sensors, the commands below, energy at the side."""
         from crossfeed.serving.figure import what_if_figure
+        from crossfeed.show.drawing import draw
 
         check_sensors(
             sensors,
@@ -83,12 +86,15 @@ class WhatIf(ShownByGrids):
             np.isin(self.history.schema.sensor_names, list(self.result.sensors)),
             "The sensor",
         )
-        return what_if_figure(self.result, sensors)
+        return draw(what_if_figure(self.result, sensors))
 
-    def _grids(self) -> list[Grid]:
-        from crossfeed.serving.answer_view import grid
+    def tables(self) -> list[ResultTable]:
+        """Plans side by side, and the highest values under each."""
+        return self.result.tables()
 
-        return [grid(self.result, self.readings, self.warnings)]
+    def figures(self) -> "list[Figure]":
+        """One figure for each sensor: the past, the fan of each plan, the commands."""
+        return self.result.figures()
 
 
 def what_if(
@@ -172,5 +178,6 @@ def _write(result: WhatIfResult, channels: tuple[str, ...], out: Path | str | No
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:
         from crossfeed.serving.figure import what_if_figure
+        from crossfeed.show.drawing import draw
 
-        save_figure(what_if_figure(result, channels), plot)
+        save_figure(draw(what_if_figure(result, channels)), plot)

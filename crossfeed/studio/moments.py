@@ -7,11 +7,11 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.grid import named
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
+from crossfeed.show.tables import named
 from crossfeed.studio.refusal import RefusalError
 from crossfeed.studio.requests import MomentRequest
 from crossfeed.studio.shown_machine import ShownMachine

@@ -7,7 +7,7 @@ from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.blocks import Document
 from crossfeed.reporting.page import page
 from crossfeed.reporting.report import compose
-from crossfeed.reporting.tables import write_csv
+from crossfeed.show.formats import write_csv
 
 
 def report_on(place: Path) -> tuple[Document, set[str], str]:

@@ -14,12 +14,12 @@ from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.front.fitted_model import FittedModel
 from crossfeed.front.what_if import what_if
 from crossfeed.json_file import read_sealed
-from crossfeed.plots import save_figure
 from crossfeed.serving.describe import reading
 from crossfeed.serving.figure import what_if_figure
 from crossfeed.serving.measures import Estimate
 from crossfeed.serving.result import WhatIfResult
 from crossfeed.serving.what_if import WhatIf
+from crossfeed.show.figures import save_figure
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import Place
 

@@ -1,29 +1,27 @@
 """What a training step costs, on a terminal."""
 
-from crossfeed.cli.render.grid import grid
-from crossfeed.grid import plural
-from crossfeed.progress import output
+from crossfeed.cli.render.printing import say, show
+from crossfeed.show.tables import plain_table, plural
 from crossfeed.training.devices.bench import Bench
 
 
 def show_bench(found: Bench) -> None:
     """Print step time beside the plain pipeline, throughput, share of the peak, and where the time goes."""
-    console = output()
-    table = grid(f"A training step: {found.preset}, {found.size}, batch {found.batch}", ["", "crossfeed", "plain"])
-    table.caption = f"{found.device}, torch {found.torch}, {found.precision}"
-    if found.threads is not None:
-        table.caption += f", {plural(found.threads, 'thread')}"
     rates = [1000.0 * found.batch / milliseconds for milliseconds in (found.step_ms, found.plain_ms)]
-    table.add_row("step", _time(found.step_ms), _time(found.plain_ms))
-    table.add_row("windows a second", *(f"{rate:,.0f}" for rate in rates))
-    table.add_row("share of the matrix-product peak", f"{found.share_of_peak:.0%}", "")
-    for name, milliseconds in found.parts_ms.items():
-        table.add_row(f"  {name}", _time(milliseconds), "")
+    rows = [
+        ["step", _time(found.step_ms), _time(found.plain_ms)],
+        ["windows a second", *(f"{rate:,.0f}" for rate in rates)],
+        ["share of the matrix-product peak", f"{found.share_of_peak:.0%}", ""],
+        *([f"  {name}", _time(milliseconds), ""] for name, milliseconds in found.parts_ms.items()),
+    ]
     if found.peak_gib is not None:
-        table.add_row("largest memory", f"{found.peak_gib:.1f} GiB", "")
-    console.print(table)
-    for line in remarks(found):
-        console.print(line, soft_wrap=True)
+        rows.append(["largest memory", f"{found.peak_gib:.1f} GiB", ""])
+    where = f"{found.device}, torch {found.torch}, {found.precision}"
+    if found.threads is not None:
+        where += f", {plural(found.threads, 'thread')}"
+    title = f"A training step: {found.preset}, {found.size}, batch {found.batch}"
+    show(plain_table(title, ["", "crossfeed", "plain"], rows))
+    say(where, *remarks(found))
 
 
 def remarks(found: Bench) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import StorageError
-from crossfeed.plots import new_figure, save_figure
+from crossfeed.show.figures import new_figure, save_figure
 
 
 @pytest.mark.parametrize(("name", "head"), [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("deep/a.svg", b"<?xml")])

@@ -4,7 +4,9 @@ A panel is 420 units wide, so that its letters can be read on a phone; wider scr
 """
 
 import io
+import json
 import math
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,17 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from crossfeed.plots import COLOURS, house_style
-from crossfeed.reporting.inline_svg import INK, RULE, SOFT, inline, series_tag
-from crossfeed.reporting.numbers import number
-from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Number, Panel
+from crossfeed.show.figures import COLOURS, XY, Band, Bars, Dot, Dots, Figure, Line, Number, Panel, house_style
+from crossfeed.show.tables import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
+INK, SOFT, RULE = "#1b2430", "#56616e", "#dfe4ea"
+# Colours on paper, and what the style sheet calls them.
+_NAMES = {INK: "--ink", SOFT: "--soft", RULE: "--rule"} | {colour: f"--c{n}" for n, colour in enumerate(COLOURS)}
 WIDTH, HEIGHT, LOW_HEIGHT = 420.0, 250.0, 150.0
 LONGEST_NAME, LONGEST_TITLE = 22, 58
 MOST_KEPT = 500
@@ -91,7 +94,10 @@ class PanelDrawer:
             self._axes[type(panel)] = _new_axes()
         axes = self._axes[type(panel)]
         marks = Artists(axes)
-        frame = _fill_xy(panel, marks) if isinstance(panel, XY) else _fill_dots(panel, marks)
+        height = _height(panel)
+        axes.figure.set_size_inches(WIDTH / _UNITS_PER_INCH, height / _UNITS_PER_INCH)  # type: ignore[union-attr]
+        _frame(axes, panel, (0.0, 0.0), (WIDTH, height))
+        frame = _fill(panel, marks)
         figure: Any = axes.figure
         # Names inside a drawing must not meet those of another one on the same page.
         mpl.rcParams["svg.hashsalt"] = key
@@ -122,23 +128,71 @@ class Artists:
             artist.remove()
 
 
+def draw(figure: Figure) -> "Drawn":
+    """All panels of a figure as one drawing of matplotlib, for a notebook or a file of its own."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawn
+
+    across = columns_of(figure)
+    ordered = [panel for level in range(figure.stacked) for panel in figure.panels[level :: figure.stacked]]
+    rows = [ordered[start : start + across] for start in range(0, len(ordered), across)]
+    heights = [max(map(_height, row)) for row in rows]
+    legend_rows = math.ceil(len(figure.legend) / (2 * across))
+    head, foot = 24.0, 16.0 * legend_rows + 8.0
+    whole = (WIDTH * across, sum(heights) + head + foot)
+    with house_style(_STYLE):
+        drawn = Drawn(figsize=(whole[0] / _UNITS_PER_INCH, whole[1] / _UNITS_PER_INCH), dpi=110)
+        FigureCanvasAgg(drawn)
+        drawn.text(4.0 / whole[0], 1.0 - 16.0 / whole[1], figure.caption, color=INK, parse_math=False)
+        top = whole[1] - head
+        for row, height in zip(rows, heights, strict=True):
+            for position, panel in enumerate(row):
+                axes = drawn.add_axes((0.1, 0.1, 0.8, 0.8))
+                _frame(axes, panel, (WIDTH * position, top - _height(panel)), whole)
+                _fill(panel, Artists(axes))
+            top -= height
+        if figure.legend:
+            drawn.legend(*legend_keys(figure), loc="lower center", ncols=2 * across)
+    return drawn
+
+
+def columns_of(figure: Figure) -> int:
+    """How many panels stand side by side; stacked ones share a column."""
+    return min(3, len(figure.panels)) if figure.stacked == 1 else len(figure.panels) // figure.stacked
+
+
+def legend_keys(figure: Figure) -> tuple[list[Any], list[str]]:
+    """A key for each series of the legend, and its name."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    for _, number_of_colour, style in figure.legend:
+        colour = COLOURS[number_of_colour]
+        if style == "band":
+            handles.append(Patch(color=colour, alpha=0.3, linewidth=0))
+        elif style == "points":
+            handles.append(Line2D([], [], color=colour, linestyle="", marker="o", markersize=4))
+        else:
+            handles.append(Line2D([], [], color=colour, linestyle="--" if style == "dashed" else "-", linewidth=2.0))
+    return handles, [name.replace("$", r"\$") for name, _, _ in figure.legend]
+
+
 def _new_axes() -> "Axes":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
-    figure = Figure(figsize=(WIDTH / _UNITS_PER_INCH, HEIGHT / _UNITS_PER_INCH))
+    figure = Drawn(figsize=(WIDTH / _UNITS_PER_INCH, HEIGHT / _UNITS_PER_INCH))
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.1, 0.1, 0.8, 0.8), facecolor="none")
     figure.patch.set_visible(False)
     return axes
 
 
-def _place(axes: "Axes", panel: Panel, height: float, left: float) -> tuple[float, float, float, float]:
-    """Size, title and labels of a panel, each in its place, so that nothing must be measured; gives the frame."""
-    figure: Any = axes.figure
-    figure.set_size_inches(WIDTH / _UNITS_PER_INCH, height / _UNITS_PER_INCH)
+def _place(axes: "Axes", panel: Panel, left: float) -> tuple[float, float, float, float]:
+    """Title and labels of a panel, each in its place, so that nothing must be measured; gives the frame."""
+    height = _height(panel)
     inner = (WIDTH - left - _RIGHT, height - _TOP - _BOTTOM)
-    axes.set_position((left / WIDTH, _BOTTOM / height, inner[0] / WIDTH, inner[1] / height))
     start = 4.0 if left == _LABELS else left
     axes.set_title(
         shortened(panel.title, LONGEST_TITLE), loc="left", x=(start - left) / inner[0], y=1.0, pad=9.0, parse_math=False
@@ -149,11 +203,36 @@ def _place(axes: "Axes", panel: Panel, height: float, left: float) -> tuple[floa
     return left, _TOP, WIDTH - _RIGHT, height - _BOTTOM
 
 
+def _height(panel: Panel) -> float:
+    if isinstance(panel, XY):
+        return LOW_HEIGHT if panel.low else HEIGHT
+    return _TOP + _BOTTOM + _row_height(panel) * max(len(panel.rows), 1)
+
+
+def _row_height(panel: Dots) -> float:
+    return _ROW + 5.0 * max(len(panel.series) - 2, 0)
+
+
+def _frame(axes: "Axes", panel: Panel, corner: tuple[float, float], whole: tuple[float, float]) -> None:
+    """Put the axes of a panel where they belong on a figure of this size; the corner is its lower left one."""
+    left, height = _LEFT if isinstance(panel, XY) else _LABELS, _height(panel)
+    axes.set_position(
+        (
+            (corner[0] + left) / whole[0], (corner[1] + _BOTTOM) / whole[1],
+            (WIDTH - left - _RIGHT) / whole[0], (height - _TOP - _BOTTOM) / whole[1],
+        )
+    )  # fmt: skip
+
+
+def _fill(panel: Panel, marks: Artists) -> tuple[float, float, float, float]:
+    return _fill_xy(panel, marks) if isinstance(panel, XY) else _fill_dots(panel, marks)
+
+
 def _fill_xy(panel: XY, marks: Artists) -> tuple[float, float, float, float]:
     from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, ScalarFormatter, StrMethodFormatter
 
     axes = marks.axes
-    frame = _place(axes, panel, LOW_HEIGHT if panel.low else HEIGHT, _LEFT)
+    frame = _place(axes, panel, _LEFT)
     axes.set_ylabel(panel.y_label, parse_math=False)
     axes.set_xlim(*panel.x_range())
     axes.set_ylim(*panel.y_range())
@@ -225,8 +304,8 @@ def _fill_dots(panel: Dots, marks: Artists) -> tuple[float, float, float, float]
     from matplotlib.ticker import MaxNLocator
 
     axes, rows = marks.axes, max(len(panel.rows), 1)
-    each = _ROW + 5.0 * max(len(panel.series) - 2, 0)
-    frame = _place(axes, panel, _TOP + _BOTTOM + each * rows, _LABELS)
+    each = _row_height(panel)
+    frame = _place(axes, panel, _LABELS)
     axes.set_xlim(*panel.x_range())
     axes.set_ylim(rows - 0.5, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -274,13 +353,13 @@ def shortened(name: str, longest: int) -> str:
     return name if len(name) <= longest else f"{name[: longest - 10]}…{name[-9:]}"
 
 
-def _svg(figure: "Figure") -> str:
+def _svg(figure: "Drawn") -> str:
     text = io.StringIO()
     figure.savefig(text, format="svg", dpi=_UNITS_PER_INCH, transparent=True)
     return text.getvalue()
 
 
-def _pixels(figure: "Figure") -> np.ndarray:
+def _pixels(figure: "Drawn") -> np.ndarray:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     assert isinstance(figure.canvas, FigureCanvasAgg)
@@ -291,3 +370,41 @@ def _pixels(figure: "Figure") -> np.ndarray:
     figure.patch.set_visible(False)
     figure.set_dpi(_UNITS_PER_INCH)
     return np.array(canvas.buffer_rgba())[..., :3]
+
+
+def series_tag(name: str, hint: str, values: Sequence[Sequence[float]]) -> str:
+    """The tag that opens the group of one series."""
+    data = f' data-values="{escape(json.dumps(values))}"' if values else ""
+    title = f"<title>{escape(hint)}</title>" if hint else ""
+    return f'<g class="series" data-name="{escape(name)}"{data}>{title}'
+
+
+def inline(file: str, css_class: str, title: str, frame: Sequence[float], series: Sequence[str]) -> Markup:
+    """A whole file as one element; group s0, s1... of the file becomes the series with that number.
+
+    `frame` says where the axes lie and what they span: left, top, right, bottom, first and last x.
+    """
+    size = re.search(r'viewBox="0 0 (\S+) (\S+)"', file)
+    assert size is not None
+    body = file[file.index('<g id="figure_1"') : file.rindex("</svg>")]
+    body = re.sub(r' id="(?!s\d+"|[pm][0-9a-f]+")[^"]*"', "", body).replace("xlink:href", "href")
+    body = re.sub(r' (d|x|y|transform|width|height)="([^"]*)"', _rounded, body)
+    body = re.sub(r' style="([^"]*)"', _coloured, body)
+    body = re.sub(r">\s+<", "><", body)
+    body = re.sub(r'<g id="s(\d+)">', lambda found: series[int(found[1])], body)
+    box = f"0 0 {float(size[1]):.0f} {float(size[2]):.0f}"
+    data = json.dumps([round(value, 4) for value in frame])
+    return Markup(
+        f'<svg class="panel {css_class}" viewBox="{box}" role="img" aria-label="{escape(title)}" data-frame="{data}">'
+        f"{body}</svg>"
+    )
+
+
+def _rounded(found: re.Match[str]) -> str:
+    text = re.sub(r"\s+", " ", re.sub(r"(\d+\.\d)\d+", r"\1", found[2])).strip()
+    return "" if text.startswith("rotate(-0 ") else f' {found[1]}="{text}"'
+
+
+def _coloured(found: re.Match[str]) -> str:
+    text = re.sub(r"#[0-9a-f]{6}", lambda colour: f"var({_NAMES.get(colour[0], '--ink')})", found[1])
+    return f' style="{re.sub(r"font-family: [^;]*;? ?", "", text)}"'

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from crossfeed.cli.render.grid import bounds, estimate, grid, number, print_json, print_table, short
+from crossfeed.cli.render.printing import bounds, estimate, grid, number, print_json, print_table, short
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.grid import column_widths, named, significant
+from crossfeed.show.tables import column_widths, named, significant
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12))

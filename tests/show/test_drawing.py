@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from crossfeed.reporting.drawn_figures import figure_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.reporting.blocks import Figure
-from crossfeed.reporting.drawing import (
+from crossfeed.show.drawing import (
     HEIGHT,
     LONGEST_NAME,
     WIDTH,
@@ -19,8 +19,7 @@ from crossfeed.reporting.drawing import (
     shortened,
     without_common_start,
 )
-from crossfeed.reporting.drawn_figures import figure_file
-from crossfeed.reporting.panels import XY, Band, Bars, Dot, Dots, Line, Panel
+from crossfeed.show.figures import XY, Band, Bars, Dot, Dots, Figure, Line, Panel
 
 NUMBERS = st.floats(-1e9, 1e9, allow_nan=False)
 

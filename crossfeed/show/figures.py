@@ -1,16 +1,51 @@
-"""Small diagrams as data, before anyone decides how they are drawn."""
+"""Figures as data, before anyone decides how they are drawn, and the one style in which all of them are drawn."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from crossfeed.evaluation.statistics import Interval
+from crossfeed.atomic import atomic_file
+from crossfeed.errors import StorageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+# Colours that stay apart for colour-blind readers and in print.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+_STYLE: dict[Any, Any] = {
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.0,
+    "legend.frameon": False,
+    "agg.path.chunksize": 10_000,
+}
+_FORMATS = ("png", "svg", "pdf")
 
 Number = float | int | None
 # The colour number of history and truth: black on paper, white on a dark screen.
 INK = 6
+
+
+class Bounds(Protocol):
+    """An estimate that may have bounds."""
+
+    @property
+    def estimate(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
 
 
 @dataclass(frozen=True)
@@ -102,7 +137,7 @@ class Dot:
     high: Number = None
 
     @classmethod
-    def of(cls, interval: Interval | None) -> "Dot":
+    def of(cls, interval: "Bounds | None") -> "Dot":
         """An interval as a dot; none where there is no interval."""
         return cls(None) if interval is None else cls(interval.estimate, interval.low, interval.high)
 
@@ -148,6 +183,21 @@ class Dots:
 Panel = XY | Dots
 
 
+@dataclass(frozen=True)
+class Figure:
+    """Small panels under one caption; `legend` names the series, `stacked` panels stand one above the other.
+
+    Where the first panel is the main one, the others stand around it.
+    """
+
+    name: str
+    caption: str
+    panels: tuple[Panel, ...]
+    legend: tuple[tuple[str, int, str], ...] = ()
+    stacked: int = 1
+    first_is_main: bool = False
+
+
 def _range(values: Iterable[Number]) -> tuple[float, float]:
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
     if not known:
@@ -157,3 +207,43 @@ def _range(values: Iterable[Number]) -> tuple[float, float]:
         away = 0.5 * abs(low) or 0.5
         return low - away, high + away
     return low, high
+
+
+def printed_unit(unit: str) -> str:
+    """A unit as people write it."""
+    return {"degC": "°C", "degF": "°F"}.get(unit, unit)
+
+
+@contextmanager
+def house_style(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """What is drawn inside has the house style, with changes of its own."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    style: dict[Any, Any] = {**_STYLE, "axes.prop_cycle": cycler(color=COLOURS), **(changes or {})}
+    with mpl.rc_context(style):
+        yield
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> "Iterator[Drawn]":
+    """A figure of this size in inches, in the house style, drawn without a display."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawn
+
+    with house_style():
+        figure = Drawn(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def save_figure(figure: "Drawn", path: Path | str) -> None:
+    """Write a figure as PNG, SVG or PDF; the file appears whole or not at all."""
+    file_format = Path(path).suffix.removeprefix(".").lower()
+    if file_format not in _FORMATS:
+        raise StorageError(
+            f"A figure cannot be written as '{Path(path).name}'.",
+            expected=f"a name that ends in {', '.join('.' + known for known in _FORMATS)}",
+        )
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format=file_format)

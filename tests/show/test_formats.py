@@ -11,16 +11,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crossfeed.reporting.artefacts import gather
-from crossfeed.reporting.blocks import Column, ReportTable
-from crossfeed.reporting.numbers import MISSING, interval, number, written
 from crossfeed.reporting.report import compose
-from crossfeed.reporting.tables import latex, tex, write_csv
+from crossfeed.show.formats import latex, tex, write_csv
+from crossfeed.show.tables import MISSING, Column, ResultTable, interval, number, written
 
 COLUMNS = (Column("name", "name", "text"), Column("value", "value"), Column("bound", "bound", "interval"))
 
 
-def grid(rows: list[dict[str, Any]], **more: Any) -> ReportTable:
-    return ReportTable("table", "A caption with 90 % & more_", COLUMNS, tuple(rows), **more)
+def grid(rows: list[dict[str, Any]], **more: Any) -> ResultTable:
+    return ResultTable("table", "A caption with 90 % & more_", COLUMNS, tuple(rows), **more)
 
 
 def unescaped(text: str, letter: str) -> int:
