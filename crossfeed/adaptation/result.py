@@ -111,31 +111,24 @@ _BOTH = (("zero_shot", "frozen", 1), ("online", "online", 0))
 
 
 def _few_shot_table(result: FewShotResult) -> ResultTable:
-    rows = []
+    rows, remarks = [], []
     for row in result.fractions:
         lacking = f"no support from {', '.join(row.runs_without_support)}" if row.runs_without_support else ""
-        rows.append(
-            {
-                "fraction": row.fraction, "support": row.support_windows, "updates": row.updates,
-                **{column.key: row.metrics[column.key] for column in _METRICS}, "ratio": plain(row.rmse_ratio),
-                "remark": row.remark or lacking,
-            }
-        )  # fmt: skip
+        if row.remark or lacking:
+            remarks.append(f"{row.fraction:.0%}: {row.remark or lacking}")
+        metrics = {column.key: row.metrics[column.key] for column in _METRICS}
+        facts = {"fraction": row.fraction, "support": row.support_windows, "updates": row.updates}
+        rows.append({**facts, **metrics, "ratio": plain(row.rmse_ratio)})
+    if result.runs_without_query:
+        remarks.append(f"No query windows in {', '.join(result.runs_without_query)}")
     heads = (
-        *columns(
-            ("fraction", "learned from", "share"), ("support", "windows", "count"), ("updates", "updates", "count")
-        ),
-        *_METRICS,
-        *columns(
-            ("ratio", "RMSE / zero-shot (95 % over runs)", "interval", "RMSE ratio"), ("remark", "remark", "text")
-        ),
-    )
+        *columns(("fraction", "learned from", "share"), ("support", "windows", "count")),
+        *columns(("updates", "updates", "count")), *_METRICS, *columns(("ratio", "RMSE / zero-shot (95 % over runs)", "interval", "RMSE ratio")),
+    )  # fmt: skip
     caption = (
         f"Few-shot ({result.config['mode']}), one common query of {result.query_windows:,} windows for every fraction."
     )
-    without = result.runs_without_query
-    remarks = (f"No query windows in {', '.join(without)}",) if without else ()
-    return ResultTable("few-shot", caption, heads, tuple(rows), lowest=_LOWEST, remarks=remarks)
+    return ResultTable("few-shot", caption, heads, tuple(rows), lowest=_LOWEST, remarks=tuple(remarks))
 
 
 def _few_shot_figure(result: FewShotResult) -> Figure:
@@ -166,7 +159,7 @@ def _online_table(result: OnlineResult) -> ResultTable:
     ratio = columns(("ratio", "RMSE / frozen (95 % over runs)", "interval", "RMSE ratio"))
     heads = (*columns(("model", "model", "text")), *_METRICS, *ratio)
     tracked = ", ".join(f"{float(level):.0%}: {share(inside)}" for level, inside in result.tracked_coverage.items())
-    caption = f"Online adaptation ({result.config['mode']}), {result.updates:,} updates. "
+    caption = f"Online adaptation ({result.config['mode']}), prequential, {result.updates:,} updates. "
     caption += f"Coverage of intervals tracked while running: {tracked}."
     return ResultTable("online", caption, heads, rows)
 

@@ -37,7 +37,7 @@ Number = float | int | None
 INK = 6
 
 
-class Bounds(Protocol):
+class EstimateWithBounds(Protocol):
     """An estimate that may have bounds."""
 
     @property
@@ -137,7 +137,7 @@ class Dot:
     high: Number = None
 
     @classmethod
-    def of(cls, interval: "Bounds | None") -> "Dot":
+    def of(cls, interval: "EstimateWithBounds | None") -> "Dot":
         """An interval as a dot; none where there is no interval."""
         return cls(None) if interval is None else cls(interval.estimate, interval.low, interval.high)
 

@@ -18,8 +18,8 @@ def report_on(place: Path) -> tuple[Document, set[str], str]:
 
 def table_of(document: Document, name: str, folder: Path) -> list[dict[str, str]]:
     """One table of a document as its CSV file gives it."""
-    grid = next(grid for section in document.sections for grid in section.grids() if grid.name == name)
-    write_csv(grid, folder / f"{name}.csv")
+    table = next(table for section in document.sections for table in section.tables() if table.name == name)
+    write_csv(table, folder / f"{name}.csv")
     return rows_of(folder / f"{name}.csv")
 
 

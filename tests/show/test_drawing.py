@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crossfeed.reporting.drawn_figures import figure_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crossfeed.reporting.page import figure_file
 from crossfeed.show.drawing import (
     HEIGHT,
     LONGEST_NAME,

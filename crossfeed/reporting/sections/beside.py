@@ -153,8 +153,8 @@ def what_if(found: Artefacts) -> list[Section]:
             told = "No power is measured on this machine, so no plan has an energy; peaks stand in for it."
             blocks.append(Note(told))
         plans, peaks = answer.tables()
-        blocks += [Note(" ".join(plans.remarks))] if plans.remarks else []
-        blocks += [replace(table, name=f"{table.name}{suffix}") for table in (plans, peaks) if table.rows]
+        blocks.append(replace(plans, name=f"{plans.name}{suffix}"))
+        blocks += [replace(peaks, name=f"{peaks.name}{suffix}", remarks=())] if peaks.rows else []
     lead = (
         "The same machine from the same moment under different plans. Where the bands of two plans do not overlap, the "
         "plan makes a difference the model is sure of; far ahead the bands must widen."

@@ -33,7 +33,7 @@ def _findings(report: AuditReport) -> list[Block]:
     serious = bool(report.violations or report.warnings)
     caption = "What the audit found. A violation spoils results, a warning may, a note never does."
     if report.findings:
-        blocks += [replace(table, caption=caption, folded=not serious) for table in report.tables()]
+        blocks += [replace(table, caption=caption, remarks=(), folded=not serious) for table in report.tables()]
     return blocks
 
 

@@ -18,7 +18,6 @@ from crossfeed.study.record.outcomes import flag_of, has_numbers
 from crossfeed.study.repetition import Drift
 from crossfeed.study.tables import (
     COMPONENTS,
-    DISAGREE,
     contrast_figure,
     contrast_table,
     finite,
@@ -41,8 +40,6 @@ def ranking(found: Artefacts) -> list[Section]:
     unfinished = sum(run.status not in ("finished", "invalid") for run in study.searched)
     if unfinished:
         blocks.append(Note(f"{unfinished} planned runs are not finished; the ranking is provisional.", "next"))
-    if study.disagree:
-        blocks.append(Note(DISAGREE, "fair"))
     blocks += [_scores_figure(study), *ranking_tables(study.ranking, study.score), _outcomes(study), _matrix(study)]
     blocks += _confirmation(study)
     decides = "median and MAD" if study.score == "robust" else "mean and standard deviation"

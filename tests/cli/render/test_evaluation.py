@@ -18,7 +18,7 @@ def full() -> Evaluation:
 
 def shown(found: Evaluation, monkeypatch: pytest.MonkeyPatch) -> str:
     target = Console(file=io.StringIO(), width=200)
-    monkeypatch.setattr("crossfeed.cli.render.results.output", lambda: target)
+    monkeypatch.setattr("crossfeed.cli.render.printing.output", lambda: target)
     show_evaluation(found)
     return target.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
