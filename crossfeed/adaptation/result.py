@@ -121,10 +121,11 @@ def _few_shot_table(result: FewShotResult) -> ResultTable:
         rows.append({**facts, **metrics, "ratio": plain(row.rmse_ratio)})
     if result.runs_without_query:
         remarks.append(f"No query windows in {', '.join(result.runs_without_query)}")
-    heads = (
-        *columns(("fraction", "learned from", "share"), ("support", "windows", "count")),
-        *columns(("updates", "updates", "count")), *_METRICS, *columns(("ratio", "RMSE / zero-shot (95 % over runs)", "interval", "RMSE ratio")),
-    )  # fmt: skip
+    asked = columns(
+        ("fraction", "learned from", "share"), ("support", "windows", "count"), ("updates", "updates", "count")
+    )
+    ratio = columns(("ratio", "RMSE / zero-shot (95 % over runs)", "interval", "RMSE ratio"))
+    heads = (*asked, *_METRICS, *ratio)
     caption = (
         f"Few-shot ({result.config['mode']}), one common query of {result.query_windows:,} windows for every fraction."
     )

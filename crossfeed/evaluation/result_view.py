@@ -169,7 +169,9 @@ def horizon_panel(found: "Evaluation", model: str, title: str) -> XY:
     return XY(title, "seconds ahead", "RMSE (z-units)", tuple(kept), from_zero=True)
 
 
-HORIZONS = (("model", 0, "line"), ("persistence", 1, "line"), ("linear drift", 2, "line"))
+def legend_of(panels: Sequence[XY]) -> tuple[tuple[str, int, str], ...]:
+    """A key for every line that is shown."""
+    return tuple(dict.fromkeys((line.name, line.colour, "line") for panel in panels for line in panel.lines))
 
 
 def _channel_panels(found: "Evaluation", model: str) -> tuple[Dots, Dots]:
@@ -200,8 +202,9 @@ def _channel_figures(found: "Evaluation", model: str) -> list[Figure]:
 
 def summary(found: "Evaluation", model: str) -> Figure:
     """Skill and coverage of every channel, and the error by horizon beside the floors."""
-    panels = (*_channel_panels(found, model), horizon_panel(found, model, "RMSE by horizon"))
-    return Figure("summary", found.verdict(model).answer, panels, HORIZONS)
+    horizons = horizon_panel(found, model, "RMSE by horizon")
+    panels = (*_channel_panels(found, model), horizons)
+    return Figure("summary", found.verdict(model).answer, panels, legend_of([horizons]))
 
 
 def _pit(measured: Calibration, title: str, colour: int) -> XY:

@@ -21,9 +21,10 @@ from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
     from crossfeed.model.world_model import WorldModel
+    from crossfeed.show.figures import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +117,18 @@ class Forecast(ShownByTables):
 
         return to_pandas(self.to_polars(levels))
 
-    def plot(self, sensors: Sequence[str] | str = ()) -> "Figure":
+    def plot(self, sensors: Sequence[str] | str = ()) -> "Drawn":
         """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
         from crossfeed.model.forecast_view import figure
+        from crossfeed.show.drawing import draw
 
-        return figure(self, [sensors] if isinstance(sensors, str) else sensors)
+        return draw(figure(self, [sensors] if isinstance(sensors, str) else sensors))
+
+    def figures(self) -> "list[Figure]":
+        """The same as data, where the forecast is of one window."""
+        from crossfeed.model.forecast_view import figure
+
+        return [figure(self)] if self.mean.ndim == 2 else []
 
     def tables(self) -> list[ResultTable]:
         """Median and interval of every measured sensor at every horizon."""

@@ -4,6 +4,7 @@ It reads the content of a forecast.json, so a stored forecast can be shown again
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -171,33 +172,23 @@ def _command(answer: WhatIfResult, label: str, unit: str, names: Sequence[str]) 
 
 def _energies(answer: WhatIfResult) -> list[Dots]:
     """The energy of each plan, and with several the paired differences; nothing where there is no power."""
-    colours, energies = _colours(answer), {name: plan.energy for name, plan in answer.plans.items() if plan.energy}
+    energies = {name: plan.energy for name, plan in answer.plans.items() if plan.energy}
     if not energies:
         return []
     unit = next(iter(energies.values())).unit
-    panels = [_dots(f"Energy in {unit}, 90 %", unit, energies, colours)]
-    if any(energy.truth is not None for energy in energies.values()):
-        truth = tuple(Dot(energy.truth) for energy in energies.values())
-        panels = [
-            Dots(panel.title, unit, panel.rows, (*panel.series, ("what really followed", INK, truth)))
-            for panel in panels
-        ]
+    energy = Dots.single_series(f"Energy in {unit}, 90 %", unit, "energy", _dots(energies))
+    if any(one.truth is not None for one in energies.values()):
+        truth = tuple(Dot(one.truth) for one in energies.values())
+        energy = replace(energy, series=(*energy.series, ("what really followed", INK, truth)))
     differences = {comparison.second: comparison for comparison in answer.comparisons}
-    if differences:
-        panels.append(_dots(f"Difference to the first in {unit}", unit, differences, colours, 0.0))
-    return panels
+    title = f"Difference to the first in {unit}"
+    if not differences:
+        return [energy]
+    return [energy, Dots.single_series(title, unit, "difference", _dots(differences), reference=0.0)]
 
 
-def _dots(
-    title: str, unit: str, found: Mapping[str, PlanEnergy | PlanComparison], colours: Mapping[str, int],
-    reference: float | None = None,
-) -> Dots:  # fmt: skip
-    names = tuple(found)
-    series = tuple(
-        (name, colours[name], tuple(Dot(one.mean, one.low, one.high) if name == row else Dot(None) for row in names))
-        for name, one in found.items()
-    )
-    return Dots(title, unit, names, series, reference)
+def _dots(found: Mapping[str, PlanEnergy | PlanComparison]) -> dict[str, Dot]:
+    return {name: Dot(one.mean, one.low, one.high) for name, one in found.items()}
 
 
 def _rows_shown(answer: WhatIfResult) -> slice:

@@ -158,7 +158,8 @@ def draw(figure: Figure) -> "Drawn":
 
 def columns_of(figure: Figure) -> int:
     """How many panels stand side by side; stacked ones share a column."""
-    return min(3, len(figure.panels)) if figure.stacked == 1 else len(figure.panels) // figure.stacked
+    panels = len(figure.panels)
+    return (2 if panels == 4 else min(3, panels)) if figure.stacked == 1 else panels // figure.stacked
 
 
 def legend_keys(figure: Figure) -> tuple[list[Any], list[str]]:

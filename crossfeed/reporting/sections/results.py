@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.evaluation.result_view import HEADLINE, HORIZONS, LOWEST, fan_charts, headline, horizon_panel, size
+from crossfeed.evaluation.result_view import HEADLINE, LOWEST, fan_charts, headline, horizon_panel, legend_of, size
 from crossfeed.reporting.artefacts import Artefacts, ModelResult
 from crossfeed.reporting.blocks import Block, FigureChoice, Note, Section, section
 from crossfeed.show.figures import Figure
@@ -72,7 +72,7 @@ def details(found: Artefacts) -> list[Section]:
     first = next(iter(sides.values()))
     panels = tuple(horizon_panel(one.evaluation, one.name, f"RMSE by horizon: {side}") for side, one in sides.items())
     caption = "Errors grow with the distance; the model should grow slower than the floors."
-    blocks: list[Block] = [Figure("by-horizon", caption, panels, HORIZONS), *first.figures("by-channel")]
+    blocks: list[Block] = [Figure("by-horizon", caption, panels, legend_of(panels)), *first.figures("by-channel")]
     for side, one in sides.items():
         caption = f"Channels of the {side} in their own units."
         blocks += [
