@@ -12,6 +12,7 @@ from crossfeed.study.leave_one_out import MachineLine
 from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.score import WEIGHTS, CandidateScore, leaders_disagree
+from crossfeed.study.record.store import Run
 
 # Every component of the score, and the heading it has in the paper.
 COMPONENTS = {
@@ -78,6 +79,34 @@ def _candidate(line: CandidateScore) -> dict[str, Any]:
 def finite(value: float) -> float | None:
     """The value, or nothing where there is no number."""
     return value if math.isfinite(value) else None
+
+
+def scores_figure(ranking: Sequence[CandidateScore], runs: Sequence[Run]) -> Figure:
+    """Both scores of every candidate that may be compared, and its two heaviest components."""
+    lines = [line for line in stayed(ranking) if math.isfinite(line.robust)]
+    names = tuple(line.candidate for line in lines)
+    panel = Dots(
+        "Both scores", "score (lower is better)", names,
+        (("robust score", 0, tuple(Dot(line.robust) for line in lines)),
+         ("paper's score", 1, tuple(Dot(line.paper) for line in lines))),
+    )  # fmt: skip
+    parts = Dots(
+        "Clean and schema-drop RMSE", "RMSE (z-units)", names,
+        (("clean", 2, tuple(Dot.over(values_of(runs, name, "clean")) for name in names)),
+         ("schema-drop", 3, tuple(Dot.over(values_of(runs, name, "schema_drop")) for name in names))),
+    )  # fmt: skip
+    legend = tuple((name, colour, "points") for name, colour, _ in (*panel.series, *parts.series))
+    caption = "The two scores of every candidate, and the two heaviest components with their range over seeds."
+    return Figure("ranking", caption, (panel, parts), legend)
+
+
+def values_of(runs: Sequence[Run], candidate: str, component: str) -> list[float]:
+    """A component of the score in every finished run of a candidate."""
+    return [
+        float(run.outcome["bundle"]["components"][component])
+        for run in runs
+        if run.candidate == candidate and run.status == "finished"
+    ]
 
 
 def machines_table(lines: Sequence[MachineLine]) -> ResultTable:

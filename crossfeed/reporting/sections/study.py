@@ -1,6 +1,5 @@
 """A study's own chapters: the ranking of its candidates, lock and ledger, declared ablations, contrasts."""
 
-import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any
@@ -25,7 +24,8 @@ from crossfeed.study.tables import (
     machines_table,
     paired_table,
     ranking_tables,
-    stayed,
+    scores_figure,
+    values_of,
 )
 
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
@@ -40,7 +40,12 @@ def ranking(found: Artefacts) -> list[Section]:
     unfinished = sum(run.status not in ("finished", "invalid") for run in study.searched)
     if unfinished:
         blocks.append(Note(f"{unfinished} planned runs are not finished; the ranking is provisional.", "next"))
-    blocks += [_scores_figure(study), *ranking_tables(study.ranking, study.score), _outcomes(study), _matrix(study)]
+    blocks += [
+        scores_figure(study.ranking, study.searched),
+        *ranking_tables(study.ranking, study.score),
+        _outcomes(study),
+        _matrix(study),
+    ]
     blocks += _confirmation(study)
     decides = "median and MAD" if study.score == "robust" else "mean and standard deviation"
     lead = (
@@ -48,32 +53,6 @@ def ranking(found: Artefacts) -> list[Section]:
         "validation alone. Lower is better; look whether the leader leads in most components or in one."
     )
     return section("ranking", "Ranking", lead, blocks)
-
-
-def _scores_figure(study: StudyFacts) -> Figure:
-    lines = [line for line in stayed(study.ranking) if math.isfinite(line.robust)]
-    names = tuple(line.candidate for line in lines)
-    panel = Dots(
-        "Both scores", "score (lower is better)", names,
-        (("robust score", 0, tuple(Dot(line.robust) for line in lines)),
-         ("paper's score", 1, tuple(Dot(line.paper) for line in lines))),
-    )  # fmt: skip
-    parts = Dots(
-        "Clean and schema-drop RMSE", "RMSE (z-units)", names,
-        (("clean", 2, tuple(Dot.over(_values(study, name, "clean")) for name in names)),
-         ("schema-drop", 3, tuple(Dot.over(_values(study, name, "schema_drop")) for name in names))),
-    )  # fmt: skip
-    legend = tuple((name, colour, "points") for name, colour, _ in (*panel.series, *parts.series))
-    caption = "The two scores of every candidate, and the two heaviest components with their range over seeds."
-    return Figure("ranking", caption, (panel, parts), legend)
-
-
-def _values(study: StudyFacts, candidate: str, component: str) -> list[float]:
-    return [
-        float(run.outcome["bundle"]["components"][component])
-        for run in study.searched
-        if run.candidate == candidate and run.status == "finished"
-    ]
 
 
 def _outcomes(study: StudyFacts) -> ResultTable:
@@ -85,7 +64,7 @@ def _outcomes(study: StudyFacts) -> ResultTable:
         bundles = [run.outcome["bundle"] for run in runs]
         row: dict[str, Any] = {"candidate": line.candidate, "seeds": f"{line.seeds}/{line.seeds + line.invalid_seeds}"}
         row |= {name: finite(value) for name, value in line.components.items()}
-        clean = _values(study, line.candidate, "clean")
+        clean = values_of(study.searched, line.candidate, "clean")
         row["clean"] = f"{number(fmean(clean))} ± {number(pstdev(clean))}" if clean else None
         row["command"] = fmean(bundle["command_ratio"] for bundle in bundles) if bundles else None
         ranks = [bundle["health"][f"{gated}_rank"] for bundle in bundles if bundle.get("health")]
