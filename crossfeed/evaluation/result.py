@@ -151,8 +151,10 @@ class Evaluation(ShownByTables):
         from crossfeed.evaluation.result_view import headline, tables, verdict_table
 
         models = self.models if model is None else (self._only(model),)
-        probed = [table for name in models for table in (verdict_table(self, name), *tables(self, name))]
-        return probed or [headline(self)]
+        if len(models) == 1:
+            return [verdict_table(self, models[0]), *tables(self, models[0])]
+        probed = [(name, table) for name in models for table in (verdict_table(self, name), *tables(self, name)[1:])]
+        return [headline(self), *(replace(table, name=f"{table.name}-{name}") for name, table in probed)]
 
     def figures(self, model: str | None = None) -> "list[Figure]":
         """Skill, coverage and errors, calibration, command use and robustness of a model, as far as it was probed."""

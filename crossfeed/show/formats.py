@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,8 +75,6 @@ def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
 
 def text(table: ResultTable) -> str:
     """Aligned lines, as `print` wants them, with the remarks below."""
-    from dataclasses import replace
-
     from rich.console import Console
 
     lines = [table.caption]
