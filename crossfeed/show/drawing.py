@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ LONGEST_NAME, LONGEST_TITLE = 22, 58
 MOST_KEPT = 500
 PIXELS_PER_UNIT = 2.0
 _UNITS_PER_INCH = 72.0
+_LETTER = 6.0  # the width of one in a caption
 _LEFT, _LABELS, _RIGHT, _TOP, _BOTTOM, _ROW = 60.0, 160.0, 14.0, 28.0, 42.0, 22.0
 _STYLE: dict[str, Any] = {
     "figure.dpi": _UNITS_PER_INCH, "figure.constrained_layout.use": False, "font.family": ["DejaVu Sans"],
@@ -138,12 +140,14 @@ def draw(figure: Figure) -> "Drawn":
     rows = [ordered[start : start + across] for start in range(0, len(ordered), across)]
     heights = [max(map(_height, row)) for row in rows]
     legend_rows = math.ceil(len(figure.legend) / (2 * across))
-    head, foot = 24.0, 16.0 * legend_rows + 8.0
+    caption = textwrap.wrap(figure.caption, int(WIDTH * across / _LETTER))
+    head, foot = 14.0 * len(caption) + 10.0, 16.0 * legend_rows + 8.0
     whole = (WIDTH * across, sum(heights) + head + foot)
     with house_style(_STYLE):
         drawn = Drawn(figsize=(whole[0] / _UNITS_PER_INCH, whole[1] / _UNITS_PER_INCH), dpi=110)
         FigureCanvasAgg(drawn)
-        drawn.text(4.0 / whole[0], 1.0 - 16.0 / whole[1], figure.caption, color=INK, parse_math=False)
+        place = (4.0 / whole[0], 1.0 - 4.0 / whole[1])
+        drawn.text(*place, "\n".join(caption), color=INK, va="top", parse_math=False)
         top = whole[1] - head
         for row, height in zip(rows, heights, strict=True):
             for position, panel in enumerate(row):

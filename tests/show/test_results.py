@@ -45,7 +45,7 @@ def test_a_result_is_shown_everywhere_alike(name: str, tmp_path: Path) -> None:
     for figure in result.figures():
         drawn = draw(figure)
         assert len(drawn.axes) == len(figure.panels) > 0
-        assert drawn.texts[0].get_text() == figure.caption
+        assert drawn.texts[0].get_text().replace("\n", " ") == figure.caption
 
 
 @pytest.mark.parametrize("name", RESULTS)
