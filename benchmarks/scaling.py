@@ -86,7 +86,7 @@ def measure(step: TrainStep, seconds: float) -> dict[str, float | None]:
 
 def plot(lines: Path, picture: Path) -> None:
     """Step time and memory against channels and context, with the line of proportional growth."""
-    from crossfeed.plots import COLOURS, new_figure, save_figure
+    from crossfeed.show.figures import COLOURS, new_figure, save_figure
 
     rows = [json.loads(line) for line in lines.read_text().splitlines()]
     with new_figure(7.0, 3.0) as figure:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crossfeed.cli.render.study import show_ranking, show_target_result
+from crossfeed.cli.render.results import show_ranking, show_target_result
 from crossfeed.errors import ConfigError
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.jobs import LocalEngine

@@ -6,7 +6,7 @@ import numpy as np
 
 from crossfeed.audits.finding import Finding, Severity
 from crossfeed.audits.subject import Case, Subject
-from crossfeed.grid import plural
+from crossfeed.show.tables import plural
 
 # A step counts as one period when it is off by less than this share; stamps written in whole milliseconds pass.
 TOLERANCE = 0.1

@@ -1,10 +1,11 @@
 """What an audit finds, and the report it is collected in."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Self
 
-from crossfeed.grid import Grid, ShownByGrids, plural
+from crossfeed.configuration import recorded
+from crossfeed.show.tables import ResultTable, ShownByTables, columns, plural
 
 Severity = Literal["violation", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("violation", "warning", "note")
@@ -28,7 +29,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AuditReport(ShownByGrids):
+class AuditReport(ShownByTables):
     """All findings of one audit, with the checks that ran and those that could not, and why.
 
     Examples:
@@ -40,7 +41,7 @@ class AuditReport(ShownByGrids):
         (0, 0, True)
     """
 
-    tables: tuple[str, ...]
+    audited: tuple[str, ...]
     findings: tuple[Finding, ...]
     ran: tuple[str, ...]
     skipped: Mapping[str, str]
@@ -59,26 +60,35 @@ class AuditReport(ShownByGrids):
         """What may spoil results."""
         return self.of("warning")
 
-    def _grids(self) -> list[Grid]:
-        """Each finding with its cause and remedy, the most severe first; notes are counted and kept in `findings`."""
+    def tables(self) -> list[ResultTable]:
+        """Each finding with its meaning, cause and remedy, the most severe first."""
+        keys = ("severity", "check", "subject", "measured", "meaning", "cause")
+        heads = columns(*((key, key, "text") for key in keys), ("remedy", "to do", "text"))
+        rows = tuple(asdict(finding) for finding in self.findings)
         counts = ", ".join(plural(len(self.of(name)), name) for name in SEVERITIES)
-        rows = [
-            [f"{finding.severity}: {finding.check}", finding.subject, finding.measured, finding.cause, finding.remedy]
-            for finding in (*self.violations, *self.warnings)
-        ]
-        remarks = [f"checks: {', '.join(self.ran)}", *(f"not run: {name} {why}" for name, why in self.skipped.items())]
-        title = f"{counts} in {', '.join(self.tables)}"
-        return [Grid(title, ("finding", "where", "measured", "probable cause", "to do"), rows, remarks, words=5)]
+        remarks = (f"checks: {', '.join(self.ran)}", *(f"not run: {name} {why}" for name, why in self.skipped.items()))
+        return [ResultTable("audit", f"{counts} in {', '.join(self.audited)}", heads, rows, remarks=remarks)]
+
+    def _first_look(self) -> list[ResultTable]:
+        """Notes are counted and kept in `findings`."""
+        (table,) = self.tables()
+        return [replace(table, rows=tuple(row for row in table.rows if row["severity"] != "note"))]
 
     @property
     def exit_code(self) -> int:
         """1 when anything is violated, 0 otherwise."""
         return 1 if self.of("violation") else 0
 
+    @classmethod
+    def from_dict(cls, content: Any, origin: str = "The audit") -> Self:
+        """What `to_dict` gave; content that is none is refused."""
+        named = {"audited": content.get("tables"), **content} if isinstance(content, Mapping) else content
+        return recorded(cls, named, origin, "an audit", "crossfeed audit --json", "Audit again.")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
         return {
-            "tables": list(self.tables),
+            "tables": list(self.audited),
             "violations": len(self.of("violation")),
             "warnings": len(self.of("warning")),
             "ran": list(self.ran),

@@ -3,20 +3,22 @@
 import csv
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from crossfeed.atomic import atomic_file
 from crossfeed.baselines.budget import Budget, Size
 from crossfeed.baselines.contenders import ComparisonData
+from crossfeed.configuration import recorded
 from crossfeed.errors import StorageError
 from crossfeed.evaluation.command_use import false_plan
 from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.grid import Grid
 from crossfeed.jobs import once
 from crossfeed.json_file import write_sealed
+from crossfeed.show.formats import markdown
+from crossfeed.show.tables import ResultTable, ShownByTables, columns
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
 # Command use needs extra passes; so many evenly spread windows say enough.
@@ -81,8 +83,8 @@ def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
 
 
 TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
-_HEADINGS = {
-    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90%", "command_use": "cmd",
+HEADINGS = {
+    "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %", "command_use": "cmd",
 }  # fmt: skip
 # Metrics of which the smallest value is the best; the best of each column is set in bold.
 _LOWEST = ("rmse", "mae", "crps", "nll")
@@ -102,10 +104,16 @@ class ComparisonRow:
     uses_future_commands: bool
     absent: str
     remark: str
+    windows: dict[str, int | None] = field(default_factory=dict)
+
+    def cell(self, column: str) -> dict[str, float | None] | None:
+        """Mean and spread of a column; nothing where no seed has finished."""
+        mean = self.mean.get(column)
+        return None if mean is None else {"estimate": mean, "spread": self.spread.get(column)}
 
 
-@dataclass(frozen=True)
-class ComparisonTable:
+@dataclass(frozen=True, repr=False)
+class ComparisonTable(ShownByTables):
     """Rows in the order of the line-up, and the sentences without which the numbers mean little."""
 
     sets: tuple[str, ...]
@@ -114,7 +122,12 @@ class ComparisonTable:
 
     @classmethod
     def build(
-        cls, results: Sequence[Result], missing: dict[str, str], data: ComparisonData, budget: Budget, size: Size
+        cls,
+        results: Sequence[Result],
+        missing: dict[str, str],
+        data: ComparisonData,
+        budget: Budget,
+        size: Size,
     ) -> "ComparisonTable":
         """Average over seeds; diverged runs are counted, never averaged in."""
         sets = tuple(data.scored)
@@ -139,14 +152,15 @@ class ComparisonTable:
             *([decided] if lively else []),
         ))  # fmt: skip
 
-    def best(self) -> dict[str, float]:
-        """The lowest mean of each error column."""
-        best = {}
-        for column in [f"{name}.{metric}" for name in self.sets for metric in _LOWEST]:
-            values = [value for row in self.rows if (value := row.mean.get(column)) is not None]
-            if values:
-                best[column] = min(values)
-        return best
+    def tables(self) -> list[ResultTable]:
+        """One table for each set of windows, the last with what has to be said beside the numbers."""
+        *first, last = (set_table(self, name) for name in self.sets)
+        return [*first, replace(last, remarks=tuple(remarks(self)))]
+
+    @classmethod
+    def from_dict(cls, content: Any, origin: str = "The comparison") -> Self:
+        """What table.json holds; content that is none is refused."""
+        return recorded(cls, content, origin, "a comparison", "crossfeed compare", "Compare again.")
 
 
 def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> ComparisonRow:
@@ -156,7 +170,7 @@ def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remar
     mean: dict[str, float | None] = {}
     spread: dict[str, float | None] = {}
     for name in sets:
-        for metric in METRICS:
+        for metric in HEADINGS:
             values = [result.scores[name][metric] for result in finished]
             known = [float(value) for value in values if value is not None]
             mean[f"{name}.{metric}"] = statistics.fmean(known) if known else None
@@ -169,14 +183,20 @@ def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remar
         seconds=statistics.fmean([result.seconds for result in finished]) if finished else 0.0,
         uses_future_commands=any(result.uses_future_commands for result in finished),
         absent=results[0].absent if results else "", remark=remark,
+        windows={name: _common([result.scores[name].get("windows") for result in finished]) for name in sets},
     )  # fmt: skip
+
+
+def _common(counts: Sequence[int | None]) -> int | None:
+    """The number of windows that all seeds were judged on, where it is the same."""
+    return counts[0] if counts and len(set(counts)) == 1 else None
 
 
 def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result]) -> None:
     """Save the table as CSV, JSON (with every single result) and Markdown."""
     write_sealed(folder / "table.json", {**asdict(table), "results": [asdict(result) for result in results]})
     with atomic_file(folder / "table.md") as temporary:
-        temporary.write_text(markdown(table), encoding="utf-8")
+        temporary.write_text(written(table), encoding="utf-8")
     with atomic_file(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         flat = [_flat(row) for row in table.rows]
         writer = csv.DictWriter(file, list(flat[0]) if flat else [])
@@ -185,37 +205,32 @@ def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result])
 
 
 def _flat(row: ComparisonRow) -> dict[str, Any]:
-    plain = {key: value for key, value in asdict(row).items() if key not in ("mean", "spread")}
+    plain = {key: value for key, value in asdict(row).items() if key not in ("mean", "spread", "windows")}
     spread = {f"{column}.sd": value for column, value in row.spread.items()}
     return {"model": plain.pop("model"), **row.mean, **spread, **plain}
 
 
-def markdown(table: ComparisonTable) -> str:
+def written(table: ComparisonTable) -> str:
     """The table for a document, one part for each set of windows."""
-    return "\n\n".join([*(grid(table, name).markdown() for name in table.sets), *remarks(table)]) + "\n"
+    return "\n\n".join([*(markdown(set_table(table, name)) for name in table.sets), *remarks(table)]) + "\n"
 
 
-def grid(table: ComparisonTable, name: str, brief: bool = False) -> Grid:
-    """One set of windows; a brief table leaves out the seeds, and the spread over them but for that of the RMSE."""
-    best, rows, marked = table.best(), list[list[str]](), set[tuple[int, int]]()
-    for row in table.rows:
-        cells = [row.model] if brief else [row.model, str(row.seeds)]
-        rows.append(cells)
-        if not row.seeds:
-            cells += ["-"] * (len(_HEADINGS) + 2)
-            continue
-        for metric in _HEADINGS:
-            mean, spread = row.mean[f"{name}.{metric}"], row.spread[f"{name}.{metric}"]
-            digits = 3 if metric in ("rmse", "mae", "crps") else 2
-            text = "-" if mean is None else f"{mean:.{digits}f}"
-            if spread is not None and (metric == "rmse" or not brief):
-                text += f" ±{spread:.{digits}f}"
-            if mean is not None and mean == best.get(f"{name}.{metric}"):
-                marked.add((len(rows) - 1, len(cells)))
-            cells.append(text)
-        cells += [_short(row.parameters), f"{row.seconds:.0f}"]
-    columns = ["model", *([] if brief else ["seeds"]), *_HEADINGS.values(), "size", "s"]
-    return Grid(TITLES[name], columns, rows, best=marked)
+def set_table(table: ComparisonTable, name: str) -> ResultTable:
+    """Every model on one set of windows, mean and spread over seeds."""
+    rows = tuple(
+        {
+            "model": row.model, "seeds": row.seeds, **{key: row.cell(f"{name}.{key}") for key in HEADINGS},
+            "parameters": row.parameters, "seconds": row.seconds, "plan": "yes" if row.uses_future_commands else "no",
+        }
+        for row in table.rows
+    )  # fmt: skip
+    heads = columns(
+        ("model", "model", "text"), ("seeds", "seeds", "count"),
+        *((key, title, "share" if key == "coverage90" else "number") for key, title in HEADINGS.items()),
+        ("plan", "sees the plan", "text"), ("parameters", "size", "count"), ("seconds", "training", "seconds"),
+    )  # fmt: skip
+    caption = f"{TITLES[name]}: mean ± standard deviation over seeds. RMSE of the mean, MAE of the median."
+    return ResultTable(f"comparison-{name}", caption, heads, rows, lowest=_LOWEST)
 
 
 def remarks(table: ComparisonTable) -> list[str]:
@@ -227,10 +242,3 @@ def remarks(table: ComparisonTable) -> list[str]:
     handled = "; ".join(f"{how} ({', '.join(models)})" for how, models in absent.items())
     troubles = [f"{row.model}: {row.remark}" for row in table.rows if row.remark]
     return [*table.notes, f"Absent channels: {handled}.", *troubles]
-
-
-def _short(count: int) -> str:
-    """A number of parameters in at most five characters."""
-    if count < 10_000:
-        return str(count)
-    return f"{count / 1e3:.0f}k" if count < 1_000_000 else f"{count / 1e6:.1f}M"

@@ -33,8 +33,8 @@ def adapt(
     crossfeed adapt run/ --table target.parquet --online
     """
     from crossfeed.adaptation.fewshot import parse_fractions
-    from crossfeed.cli.render.adaptation import show_adaptation
-    from crossfeed.cli.render.grid import next_step, print_result
+    from crossfeed.cli.render.printing import next_step, print_result
+    from crossfeed.cli.render.results import show_adaptation
     from crossfeed.front.adapt import adaptations
     from crossfeed.front.fitted_model import load
 

@@ -24,8 +24,8 @@ def audit(
     Example: crossfeed audit source.parquet target.parquet --split split.json
     """
     from crossfeed.audits.run import audit as run_audit
-    from crossfeed.cli.render.audit import show_audit
-    from crossfeed.cli.render.grid import next_step, print_result
+    from crossfeed.cli.render.printing import next_step, print_result
+    from crossfeed.cli.render.results import show_audit
 
     logs = []
     for text in raw or ():

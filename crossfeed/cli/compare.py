@@ -34,8 +34,8 @@ def compare(
     from crossfeed.baselines.budget import budget_of
     from crossfeed.baselines.compare import compare as run
     from crossfeed.baselines.contenders import config_of
-    from crossfeed.cli.render.comparison import show_comparison
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_comparison
     from crossfeed.ingest.table import Table
 
     comparison = run(

@@ -55,8 +55,8 @@ def plan(
 
     Example: crossfeed control plan run/ --history log.parquet --program part.mpf --limits limits.yaml --out plan/
     """
-    from crossfeed.cli.render.control import show_advice
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_advice
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
     from crossfeed.programs.limits import read_motion_limits
@@ -121,8 +121,8 @@ def judge(
 
     Example: crossfeed control judge log.csv --policy policy.yaml
     """
-    from crossfeed.cli.render.control import show_value
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_value
     from crossfeed.control.offpolicy import judge as estimate
     from crossfeed.control.offpolicy import read_log, read_policy
 

@@ -31,8 +31,8 @@ def curve(
 
     Example: crossfeed curve --table own.parquet --models fleet,crossfeed,tide,persistence --out curve
     """
-    from crossfeed.cli.render.comparison import show_curve
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_curve
     from crossfeed.learning_curve.curve import curve as draw
 
     found = draw(

@@ -16,8 +16,8 @@ def list_log_formats(json: Json = False) -> None:
 
     Example: crossfeed data list
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.logs import show_log_formats
+    from crossfeed.cli.render.inputs import show_log_formats
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.machines.log_formats import log_formats as known_log_formats
 
     log_formats = list(known_log_formats().values())
@@ -34,8 +34,8 @@ def show(
 
     Example: crossfeed data show joanneum
     """
-    from crossfeed.cli.render.grid import print_json
-    from crossfeed.cli.render.logs import show_log_format, show_table
+    from crossfeed.cli.render.inputs import show_log_format, show_table
+    from crossfeed.cli.render.printing import print_json
     from crossfeed.ingest.table import Table
     from crossfeed.machines.log_formats import log_format_named
 
@@ -110,7 +110,7 @@ def fetch(
     """
     from rich.console import Console
 
-    from crossfeed.cli.render.logs import show_licence
+    from crossfeed.cli.render.inputs import show_licence
     from crossfeed.errors import ConfigError
     from crossfeed.machines.download import fetch as fetch_files
     from crossfeed.machines.log_formats import log_format_named

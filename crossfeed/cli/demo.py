@@ -29,8 +29,8 @@ def demo(
 
     crossfeed demo --data michigan logs/michigan --out demo-michigan
     """
-    from crossfeed.cli.render.demo import show_headline
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.printing import print_json
+    from crossfeed.cli.render.results import show_headline
     from crossfeed.demo.settings import DemoSettings
     from crossfeed.demo.story import run_demo
 

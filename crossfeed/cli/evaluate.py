@@ -42,8 +42,8 @@ def evaluate(
     Example: crossfeed evaluate run/ --table target.parquet --source source.parquet --suite full --out results/
     """
     with quick_start():
-        from crossfeed.cli.render.evaluation import show_evaluation
-        from crossfeed.cli.render.grid import next_step, print_result
+        from crossfeed.cli.render.printing import next_step, print_result
+        from crossfeed.cli.render.results import show_evaluation
         from crossfeed.evaluation.judge import evaluate as judge_on_table
 
     found = judge_on_table(

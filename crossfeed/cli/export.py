@@ -31,10 +31,10 @@ def export(
 
     Example: crossfeed export run/ --out model.onnx --int8 --table target.parquet
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.printing import print_json
     from crossfeed.errors import ConfigError
     from crossfeed.export.export import export_model
-    from crossfeed.grid import plural
+    from crossfeed.show.tables import plural
 
     try:
         levels = [float(level) for level in quantiles.split(",") if level.strip()]

@@ -25,8 +25,8 @@ def generate(
 
     Example: crossfeed fleet generate fleet --machines 1024 --minutes 40 --jobs 2
     """
-    from crossfeed.cli.render.fleet import show_shards
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.inputs import show_shards
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.fleet.shards import FleetPlan, generate
 
     shards = generate(out, FleetPlan(machines, minutes, seed), jobs, engine, address)
@@ -54,8 +54,8 @@ def describe(
     """
     from dataclasses import asdict
 
-    from crossfeed.cli.render.fleet import show_matches
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.inputs import show_matches
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.fleet.describe import describe
     from crossfeed.ingest.table import Table
 
@@ -76,8 +76,8 @@ def compare(
     """
     from dataclasses import asdict
 
-    from crossfeed.cli.render.fleet import show_fleet_comparison
-    from crossfeed.cli.render.grid import print_result
+    from crossfeed.cli.render.inputs import show_fleet_comparison
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.fleet.compare import compare_with_real
     from crossfeed.ingest.table import Table
 
@@ -111,8 +111,8 @@ def train(
 
     Example: crossfeed fleet train fleet --out fleet-model
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.training import show_training
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_training
     from crossfeed.fleet.train import fleet_config, train_fleet
 
     result = train_fleet(

@@ -31,10 +31,10 @@ def forecast(
     Example: crossfeed forecast run/ --history log.parquet --at 120 --commands table --plot next.png
     """
     with quick_start():
-        from crossfeed.cli.render.grid import print_json
+        from crossfeed.cli.render.printing import print_json
         from crossfeed.errors import ConfigError
         from crossfeed.front.fitted_model import load
-        from crossfeed.plots import save_figure
+        from crossfeed.show.figures import save_figure
 
     if compare:
         raise ConfigError("A forecast has one plan.", remedy="Compare plans with crossfeed what-if.")

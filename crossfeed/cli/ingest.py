@@ -28,8 +28,8 @@ def ingest(
 
     Example: crossfeed ingest joanneum logs/joanneum target.parquet
     """
-    from crossfeed.cli.render.grid import next_step, print_result
-    from crossfeed.cli.render.logs import show_manifest
+    from crossfeed.cli.render.inputs import show_manifest
+    from crossfeed.cli.render.printing import next_step, print_result
     from crossfeed.ingest.pipeline import ingest as run_ingest
     from crossfeed.machines.log_formats import log_format_named
 

@@ -16,8 +16,8 @@ def inspect(
 
     Example: crossfeed inspect run
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.model import show_model
+    from crossfeed.cli.render.inputs import show_model
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.training.record.inspection import describe
 
     description = describe(model)

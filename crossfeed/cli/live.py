@@ -117,7 +117,7 @@ def record(
     import asyncio
     from contextlib import suppress
 
-    from crossfeed.cli.render.grid import next_step
+    from crossfeed.cli.render.printing import next_step
     from crossfeed.live.open_source import open_source
     from crossfeed.live.recorder import record as run_record
     from crossfeed.progress import console
@@ -154,7 +154,7 @@ def to_table(
 
     Example: crossfeed live to-table spool/ table.parquet
     """
-    from crossfeed.cli.render.logs import show_manifest
+    from crossfeed.cli.render.inputs import show_manifest
     from crossfeed.live.recorder import spool_to_table
 
     table = spool_to_table(spool, period=period, machine=machine)

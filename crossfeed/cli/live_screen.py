@@ -57,13 +57,13 @@ def picture(snapshot: "Snapshot", width: int = _WIDE) -> "Group":
     from rich.console import Group
     from rich.markup import escape
 
-    from crossfeed.cli.render.grid import grid
-    from crossfeed.grid import significant
+    from crossfeed.show.formats import rich_table
+    from crossfeed.show.tables import plain_table, significant
 
     last, rows = max(len(snapshot.horizons) - 1, 0), _DRAWN_ROWS if width >= _WIDE else _FEW_ROWS
     slots = sorted({0, last}) if width >= _WIDE else [last]
     ahead = [f"in {snapshot.horizons[slot] * (snapshot.period or 1.0):g} s" for slot in slots]
-    table = grid("", ["", "sensor", "last rows", "now", *ahead, "may it be believed"], words=5 + len(ahead))
+    heads, rows_shown, colours = ["", "sensor", "last rows", "now", *ahead, "may it be believed"], [], []
     for name, light in snapshot.lights.items():
         values = snapshot.recent.sensors.get(name, ())[-rows:]
         now = values[-1] if values else None
@@ -74,9 +74,10 @@ def picture(snapshot: "Snapshot", width: int = _WIDE) -> "Group":
             else ""
             for slot in slots
         ]
-        unit = escape(snapshot.units[name])
-        shown = "absent" if now is None else f"{significant(now)} {unit}"
-        table.add_row(f"[{_COLOURS[light.colour]}]●[/]", name, _bars(values), shown, *told, escape(light.sentence))
+        shown = "absent" if now is None else f"{significant(now)} {snapshot.units[name]}"
+        rows_shown.append(["●", name, _bars(values), shown, *told, light.sentence])
+        colours.append(_COLOURS[light.colour])
+    table = rich_table(plain_table("", heads, rows_shown, words=len(heads)), width, marks=colours)
     head = f"[bold]{escape(snapshot.machine or snapshot.source)}[/]  {snapshot.clock:%H:%M:%S} UTC"
     if snapshot.row_age is not None:
         head += f"  newest row {snapshot.row_age:.1f} s old"

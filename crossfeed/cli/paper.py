@@ -26,7 +26,7 @@ def paper(
 
     crossfeed paper --simulated --size tiny --seeds 2 --out rehearsal
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.printing import print_json
     from crossfeed.demo.paper.settings import PaperSettings
     from crossfeed.demo.paper.source import PaperRun
     from crossfeed.demo.paper.story import run_paper

@@ -24,8 +24,8 @@ def program(
 
     Example: crossfeed program part.mpf --plot part.png --csv commands.csv
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.program import show_program
+    from crossfeed.cli.render.inputs import show_program
+    from crossfeed.cli.render.printing import print_result
     from crossfeed.programs.bundled import program_path
     from crossfeed.programs.figures import draw_program
     from crossfeed.programs.limits import MotionLimits, read_motion_limits

@@ -30,11 +30,11 @@ def report(
     Example: crossfeed report mystudy --comparison comparison --audit audit.json
     """
     with quick_start():
-        from crossfeed.cli.render.grid import print_json
-        from crossfeed.grid import plural
+        from crossfeed.cli.render.printing import print_json
         from crossfeed.reporting.artefacts import gather
-        from crossfeed.reporting.drawing import prepare_to_draw
         from crossfeed.reporting.report import write_report
+        from crossfeed.show.drawing import prepare_to_draw
+        from crossfeed.show.tables import plural
 
         prepare_to_draw()
 

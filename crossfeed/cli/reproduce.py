@@ -22,7 +22,7 @@ def reproduce(
 
     Example: crossfeed reproduce run/ --table source.parquet
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.printing import print_json
     from crossfeed.ingest.table import Table
     from crossfeed.training.reproduce import reproduce as run_again
 

@@ -58,8 +58,8 @@ def simulate(
         raise typer.BadParameter("name a folder for the logs, or --serve a protocol", param_hint="OUT")
     if sum(choice is not None for choice in (pair, fleet, program)) > 1:
         raise typer.BadParameter("choose one of --pair, --fleet and --program")
-    from crossfeed.cli.render.grid import next_step, print_json
-    from crossfeed.cli.render.logs import show_simulated
+    from crossfeed.cli.render.inputs import show_simulated
+    from crossfeed.cli.render.printing import next_step, print_json
     from crossfeed.machines.simulated.mapped_log import LOG, MAPPING
     from crossfeed.machines.simulated.program_log import simulate_program
     from crossfeed.machines.simulated.random_fleet import simulate_fleet

@@ -44,9 +44,9 @@ def init(
 
     Example: crossfeed study init mystudy --source source.parquet --target target.parquet --protocol crossfeed
     """
-    from crossfeed.cli.render.study import show_next
+    from crossfeed.cli.render.results import show_next
     from crossfeed.configuration import parse_assignments
-    from crossfeed.grid import plural
+    from crossfeed.show.tables import plural
     from crossfeed.study.study import Study
 
     changes = parse_assignments(settings or [])
@@ -78,7 +78,7 @@ def search(
 
     Example: crossfeed study search mystudy --seeds 4 --jobs 2
     """
-    from crossfeed.cli.render.study import show_next, show_ranking
+    from crossfeed.cli.render.results import show_next, show_ranking
     from crossfeed.jobs import make_engine
 
     study, where = _opened(folder), make_engine(engine, jobs, address, gpus_per_run)
@@ -108,9 +108,9 @@ def confirm(
 
     Example: crossfeed study confirm mystudy --jobs 2
     """
-    from crossfeed.cli.render.study import show_next, show_ranking
-    from crossfeed.grid import plural
+    from crossfeed.cli.render.results import show_next, show_ranking
     from crossfeed.jobs import make_engine
+    from crossfeed.show.tables import plural
 
     study = _opened(folder)
     found = study.confirm(make_engine(engine, jobs, address, gpus_per_run), most_seeds, pass_over)
@@ -132,7 +132,7 @@ def lock(
 
     Example: crossfeed study lock mystudy
     """
-    from crossfeed.cli.render.study import show_next
+    from crossfeed.cli.render.results import show_next
 
     study = _opened(folder)
     content = study.lock(cast("LockedSeed | None", seed))
@@ -173,8 +173,8 @@ def unseal(
 
     Example: crossfeed study unseal mystudy
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.study import show_next, show_target_result
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_next, show_target_result
 
     study = _opened(folder)
     result = study.unseal(declared)
@@ -203,8 +203,8 @@ def verify(
 
     Example: crossfeed study verify mystudy
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.study import show_verification
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_verification
     from crossfeed.study.export import verify_anything
 
     found = verify_anything(folder)
@@ -235,7 +235,7 @@ def status(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study status mystudy
     """
-    from crossfeed.cli.render.study import show_status
+    from crossfeed.cli.render.results import show_status
 
     show_status(_opened(folder), as_json=json)
 
@@ -246,8 +246,8 @@ def rank_(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study rank mystudy --json
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.study import show_ranking
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_ranking
 
     study = _opened(folder)
     print_result(study.rank(), json, lambda: show_ranking(study))
@@ -259,8 +259,8 @@ def runs(folder: Folder, json: Json = False) -> None:
 
     Example: crossfeed study runs mystudy --json
     """
-    from crossfeed.cli.render.grid import print_result
-    from crossfeed.cli.render.study import show_runs
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_runs
 
     found = _opened(folder).runs()
     print_result(found.to_dicts(), json, lambda: show_runs(found))
@@ -272,7 +272,7 @@ def show(folder: Folder, run: Annotated[str, typer.Argument(help="Name of a run,
 
     Example: crossfeed study show mystudy preset-0
     """
-    from crossfeed.cli.render.grid import print_json
+    from crossfeed.cli.render.printing import print_json
 
     print_json(_opened(folder).store.run(run))
 

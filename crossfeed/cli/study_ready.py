@@ -39,7 +39,7 @@ def ready(
 
     Example: crossfeed study ready initialisation mystudy --source source.parquet --seeds 5
     """
-    from crossfeed.cli.render.arms import show_arms
+    from crossfeed.cli.render.results import show_arms
     from crossfeed.configuration import parse_assignments
     from crossfeed.jobs import make_engine
     from crossfeed.study.study import Study
@@ -61,7 +61,7 @@ def contrast(
 
     Example: crossfeed study contrast mystudy --metric schema_drop
     """
-    from crossfeed.cli.render.arms import show_arms
+    from crossfeed.cli.render.results import show_arms
     from crossfeed.study.study import Study
 
     show_arms(Study(folder), metric, json)
@@ -86,8 +86,8 @@ def sensitivity(
     from dataclasses import asdict
 
     from crossfeed.baselines.budget import named_budget
-    from crossfeed.cli.render.grid import print_grid, print_result
-    from crossfeed.progress import output
+    from crossfeed.cli.render.printing import print_result, say
+    from crossfeed.cli.render.printing import show as show_tables
     from crossfeed.study.sensitivity import sensitivity as run
 
     found = run(
@@ -96,9 +96,8 @@ def sensitivity(
     )  # fmt: skip
 
     def show() -> None:
-        for grid in found.grids():
-            print_grid(grid)
+        show_tables(*found.tables())
         files = ", ".join(f"sensitivity{end}" for end in (".json", "-source.md", "-target.md", ".png"))
-        output().print(f"Saved in {folder}: {files}", markup=False)
+        say(f"Saved in {folder}: {files}")
 
     print_result([asdict(line) for line in found.lines], json, show)

@@ -41,8 +41,8 @@ def train(
 
     Example: crossfeed train --table source.parquet --size compact --budget quick --out run
     """
-    from crossfeed.cli.render.grid import next_step, print_json
-    from crossfeed.cli.render.training import show_training
+    from crossfeed.cli.render.printing import next_step, print_json
+    from crossfeed.cli.render.results import show_training
     from crossfeed.configuration import parse_assignments
     from crossfeed.errors import ConfigError
     from crossfeed.front.fit import fit

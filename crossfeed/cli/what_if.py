@@ -41,7 +41,7 @@ def what_if(
     Example: crossfeed what-if run/ --history log.parquet --commands part.mpf --compare part.mpf@feed=80 --plot a.png
     """
     with quick_start():
-        from crossfeed.cli.render.grid import print_json
+        from crossfeed.cli.render.printing import print_json
         from crossfeed.front.what_if import what_if as compare_plans
         from crossfeed.programs.limits import read_motion_limits
         from crossfeed.serving.plan import Overrides

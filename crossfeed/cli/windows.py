@@ -25,8 +25,8 @@ def windows(
 
     Example: crossfeed windows source.parquet --by program --save-split split.json
     """
-    from crossfeed.cli.render.grid import print_json
-    from crossfeed.cli.render.windows import show_counts
+    from crossfeed.cli.render.inputs import show_counts
+    from crossfeed.cli.render.printing import print_json
     from crossfeed.ingest.table import Table
     from crossfeed.windows.split import split_table
     from crossfeed.windows.split_tables import count_windows

@@ -27,11 +27,13 @@ from crossfeed.serving.history import History, read_history
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import Rollout
 from crossfeed.serving.warnings import warnings_about, warnings_of
+from crossfeed.show.figures import Figure
+from crossfeed.show.tables import ResultTable, ShownByTables
 from crossfeed.training.measure import WEAK_COMMAND_USE
 
 
-@dataclass(frozen=True, eq=False)
-class Advice:
+@dataclass(frozen=True, eq=False, repr=False)
+class Advice(ShownByTables):
     """The answer: `content` is what plan.json holds; files lists what was written."""
 
     content: dict[str, Any]
@@ -39,6 +41,18 @@ class Advice:
     decision: Decision
     score: Score
     files: tuple[Path, ...] = field(default=())
+
+    def tables(self) -> list[ResultTable]:
+        """What it would bring, where it acts and why not elsewhere, and the longest blocks."""
+        from crossfeed.control.plan_figure import RecordedPlan
+
+        return RecordedPlan.from_dict(self.content).tables()
+
+    def figures(self) -> list[Figure]:
+        """The knobs along the program, and every limited load."""
+        from crossfeed.control.plan_figure import plan_figure
+
+        return [plan_figure(self.content, self.score, self.decision)]
 
 
 def advise(
@@ -158,12 +172,14 @@ def _write(
     out: Path, program: Path, content: dict[str, Any], score: Score, decision: Decision, write_program: bool
 ) -> tuple[Path, ...]:
     """The files asked for, each whole or not at all."""
-    from crossfeed.control.plan_files import draw_advice
+    from crossfeed.control.plan_figure import plan_figure
+    from crossfeed.show.drawing import draw
+    from crossfeed.show.figures import save_figure
 
     write_sealed(out / "plan.json", content)
     write_schedule(out / "schedule.csv", score.forecast.timeline, decision)
     write_blocks(out / "blocks.csv", content)
-    draw_advice(out / "plan.png", content, score, decision)
+    save_figure(draw(plan_figure(content, score, decision)), out / "plan.png")
     if write_program:
         # Last, so that everything else is there even where a program cannot be copied.
         copy = out / f"{program.stem}.crossfeed{program.suffix}"

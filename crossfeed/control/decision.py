@@ -11,8 +11,8 @@ import numpy as np
 from crossfeed.control.score import Score
 from crossfeed.control.task import Task
 from crossfeed.control.timeline import Timeline, slewed
-from crossfeed.grid import significant
 from crossfeed.serving.measures import Estimate, sample_quantiles
+from crossfeed.show.tables import significant
 
 _OFF = 1e-3  # a knob nearer to 100 % than this stands there
 _NOTHING = 1e-9  # of a chance

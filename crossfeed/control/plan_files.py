@@ -20,11 +20,11 @@ from crossfeed.control.score import Score
 from crossfeed.control.task import Task, deadline_met
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ProgramError
-from crossfeed.grid import significant
-from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.programs.blocks import Move, Program
 from crossfeed.programs.parse import parse_program, read_program
 from crossfeed.serving.measures import Estimate, sample_quantiles
+from crossfeed.show.figures import COLOURS, new_figure, save_figure
+from crossfeed.show.tables import significant
 
 FORMAT = "crossfeed-control/1"
 _SHADES = {"faster": COLOURS[2], "slower": COLOURS[1]}

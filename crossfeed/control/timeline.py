@@ -11,13 +11,13 @@ import numpy as np
 
 from crossfeed.control.task import Task
 from crossfeed.errors import ProgramError, SchemaError
-from crossfeed.grid import plural
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
 from crossfeed.schema import Schema
 from crossfeed.serving.plan import STILL
+from crossfeed.show.tables import plural
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it
 _STRAIGHT = 0.98  # cosine of the angle between two directions of the same move

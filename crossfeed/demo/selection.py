@@ -9,9 +9,9 @@ from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.settings import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, DemoSettings
 from crossfeed.demo.tables import SOURCE, TARGET, make_tables
-from crossfeed.grid import plural
 from crossfeed.jobs import LocalEngine
 from crossfeed.json_file import write_json, write_sealed
+from crossfeed.show.tables import plural
 from crossfeed.study.study import Study
 
 STUDY, LOCK, REFUSAL, AUDIT = "study", "study/lock.json", "refusal.json", "audit.json"

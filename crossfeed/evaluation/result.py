@@ -1,6 +1,6 @@
 """The result of an evaluation: one type that terminal, JSON file, report and notebook render."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -11,12 +11,14 @@ from crossfeed.errors import ConfigError
 from crossfeed.evaluation.records import Calibration, ChannelScores, CommandUse, Metrics, Unit
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
-from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import plain, write_sealed
+from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
+
+    from crossfeed.show.figures import Figure
 
 # What a probe recorded, as plain data that only tables and figures read.
 Record = dict[str, Any]
@@ -42,7 +44,7 @@ class TableFacts:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(ShownByGrids):
+class Evaluation(ShownByTables):
     """What models and floors did on one set of windows; every mapping is by the name of the forecaster.
 
     Errors are in evaluation space, the z-score of the source's train rows; `by_channel` has them in physical units too.
@@ -124,9 +126,14 @@ class Evaluation(ShownByGrids):
         """One row for each forecaster and channel (or horizon, regime, run; "all" for the headline)."""
         import polars
 
-        from crossfeed.evaluation.result_view import with_verdict
+        from crossfeed.evaluation.result_view import TRUST
 
-        return polars.DataFrame(with_verdict(self, self.rows(by)) if by == "channel" else self.rows(by))
+        judged = {name: self.verdict(name).channels for name in self.models} if by == "channel" else {}
+        trust = {(name, one.channel): TRUST[one.light] for name, channels in judged.items() for one in channels}
+        rows = self.rows(by)
+        if by == "channel":
+            rows = [{**row, "trust": trust.get((row["forecaster"], row["channel"]))} for row in rows]
+        return polars.DataFrame(rows)
 
     def to_pandas(self, by: By = "channel") -> Any:
         """The same rows as a pandas frame."""
@@ -134,16 +141,40 @@ class Evaluation(ShownByGrids):
 
         return to_pandas(self.to_polars(by))
 
-    def plot(self, model: str | None = None) -> "Figure":
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The machines of the table, or of the runs where several tables were opened."""
+        return self.table.machines if self.table else tuple(dict.fromkeys(run.split("/")[0] for run in self.runs))
+
+    def tables(self, model: str | None = None) -> list[ResultTable]:
+        """The verdict on a model (by default on each), the headline, where the errors lie, and every probe."""
+        from crossfeed.evaluation.result_view import headline, tables, verdict_table
+
+        models = self.models if model is None else (self._only(model),)
+        if len(models) == 1:
+            return [verdict_table(self, models[0]), *tables(self, models[0])]
+        probed = [(name, table) for name in models for table in (verdict_table(self, name), *tables(self, name)[1:])]
+        return [headline(self), *(replace(table, name=f"{table.name}-{name}") for name, table in probed)]
+
+    def figures(self, model: str | None = None) -> "list[Figure]":
+        """Skill, coverage and errors, calibration, command use and robustness of a model, as far as it was probed."""
+        from crossfeed.evaluation.result_view import fan_charts, figures
+
+        name = self._only(model)
+        return [*figures(self, name), *fan_charts(self, name).values()]
+
+    def plot(self, model: str | None = None) -> "Drawn":
         """Skill and coverage of every channel with their intervals, and the error by horizon beside the floors."""
-        from crossfeed.evaluation.result_view import figure
+        from crossfeed.evaluation.result_view import summary
+        from crossfeed.show.drawing import draw
 
-        return figure(self, self._only(model))
+        return draw(summary(self, self._only(model)))
 
-    def _grids(self) -> list[Grid]:
-        from crossfeed.evaluation.result_view import grids
+    def _first_look(self) -> list[ResultTable]:
+        from crossfeed.evaluation.result_view import headline, verdict_table
 
-        return grids(self)
+        remarks = tuple(f"left out: {name}: {why}" for name, why in self.excluded.items())
+        return [*(verdict_table(self, name) for name in self.models), replace(headline(self), remarks=remarks)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; what was not measured is left out, the verdict on each model is added for readers."""

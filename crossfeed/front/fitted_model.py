@@ -10,7 +10,6 @@ import numpy as np
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.opened_model import OpenedModel, as_opened, open_model
 from crossfeed.front.inputs import history_of
-from crossfeed.grid import Grid, ShownByGrids, named
 from crossfeed.ingest.align import as_table
 from crossfeed.model.forecast import Forecast, Shown
 from crossfeed.model.forecast_view import shown_commands
@@ -19,6 +18,7 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.serving.plan import read_plans
 from crossfeed.serving.warnings import warnings_about, warnings_of
+from crossfeed.show.tables import ResultTable, ShownByTables, named, plain_table
 from crossfeed.windows.frame import FIRST_SHARE
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SHOWN_ROWS = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FittedModel(ShownByGrids):
+class FittedModel(ShownByTables):
     """A world model with its origin.
 
     `summary` is what training found, `adaptation` what adapting did; neither is known of a model from a file.
@@ -144,7 +144,7 @@ class FittedModel(ShownByGrids):
         facts = (model.config, model.schema, model.normaliser, opened.provenance, tensors, opened.sha256)
         return describe_contents(ModelFile(opened.path, *facts))
 
-    def _grids(self) -> list[Grid]:
+    def tables(self) -> list[ResultTable]:
         """The model in a few lines: what it reads, what it says, how good it was on sessions it had not seen."""
         unseen = self.network.normaliser.unseen
         sensors = [name for name in self.schema.sensor_names if name not in unseen]
@@ -164,7 +164,7 @@ class FittedModel(ShownByGrids):
         for row in shots.fractions[-1:] if shots is not None else ():
             change = row.rmse_ratio.estimate
             rows.append(["adapted", f"from {row.support_windows:,} windows; RMSE {change:.3f} times that of before"])
-        return [Grid(f"World model of {named(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)]
+        return [plain_table(f"World model of {named(self.machines) or 'an unnamed machine'}", ("", ""), rows, words=2)]
 
 
 def load(path: Path | str, device: str = "auto") -> FittedModel:

@@ -15,9 +15,9 @@ import numpy as np
 
 from crossfeed.atomic import atomic_file
 from crossfeed.errors import TableError
-from crossfeed.grid import Grid, ShownByGrids, plural, significant
 from crossfeed.json_file import write_json
 from crossfeed.schema import Schema
+from crossfeed.show.tables import ResultTable, ShownByTables, plain_table, plural, significant
 
 if TYPE_CHECKING:
     import polars
@@ -48,7 +48,7 @@ class Group:
 
 
 @dataclass(frozen=True, repr=False)
-class Table(ShownByGrids):
+class Table(ShownByTables):
     """What every later step reads: values in schema order and schema units, plus where they came from.
 
     Examples:
@@ -205,7 +205,7 @@ class Table(ShownByGrids):
 
         return to_pandas(self.to_polars())
 
-    def _grids(self) -> list[Grid]:
+    def tables(self) -> list[ResultTable]:
         """One line for each channel that has a value; the others are named below."""
         rows, absent = [], []
         for role, channels, values_NC in (
@@ -224,7 +224,8 @@ class Table(ShownByGrids):
         sessions = plural(len(self.groups), "session")
         title = f"{machines}: {len(self):,} rows, one every {self.period:g} s, in {sessions}"
         remarks = [f"not measured: {', '.join(absent)}"] if absent else []
-        return [Grid(title, ("channel", "role", "unit", "known", "lowest", "mean", "highest"), rows, remarks, words=3)]
+        heads = ("channel", "role", "unit", "known", "lowest", "mean", "highest")
+        return [plain_table(title, heads, rows, remarks, words=3, name="channels")]
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""

@@ -10,7 +10,6 @@ from crossfeed.baselines.contenders import Setting, contender
 from crossfeed.baselines.results import Result, over_seeds
 from crossfeed.claim import claim
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.grid import plural
 from crossfeed.ingest.align import as_table
 from crossfeed.ingest.table import Table
 from crossfeed.learning_curve.fleet import open_fleet
@@ -32,6 +31,7 @@ from crossfeed.model.device import choose_device
 from crossfeed.model.locate import FLEET
 from crossfeed.model.new_machine import readable_schema
 from crossfeed.schema import canonical
+from crossfeed.show.tables import plural
 from crossfeed.training.run_config import preset
 from crossfeed.windows.split import By
 

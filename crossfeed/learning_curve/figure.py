@@ -1,16 +1,13 @@
-"""The learning curve as a figure: the error, and the share inside the 90 % intervals, over minutes of own logs."""
+"""A learning curve as tables and as one figure: the error and the share inside the 90 % intervals over minutes."""
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from crossfeed.learning_curve.result import METRICS, LearningCurve
-from crossfeed.model.locate import FLEET
-from crossfeed.plots import COLOURS, new_figure
+from crossfeed.show.figures import COLOURS, XY, Figure, Line
+from crossfeed.show.tables import Column, ResultTable, columns
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_LOWEST = ("crps", "rmse", "mae", "nll")
 _CLOSEST = 0.12  # decades between two ticks that both have room for a word
 _HIGHEST = 4.0  # times the largest error of the best: what is above is cut off, and said
 
@@ -42,51 +39,63 @@ def highest(curve: LearningCurve, metric: str) -> float | None:
     return _HIGHEST * max(known) if known and min(known) > 0 else None
 
 
-def draw(curve: LearningCurve, metric: str) -> "Figure":
-    """The error of every model, with dotted lines where one overtakes the fleet for good, and the coverage."""
-    with new_figure(10.5, 4.0) as drawn:
-        error, coverage = drawn.subplots(1, 2, width_ratios=(1.6, 1.0))
-        top = highest(curve, metric)
-        cut = []
-        for number, model in enumerate(curve.models):
-            values = _line(error, curve, model, metric, number)
-            cut += [model] if top is not None and any(value > top for value in values) else []
-            _line(coverage, curve, model, "coverage90", number)
-        _crossings(error, curve)
-        told = f", above {top:.2g} cut off: {', '.join(cut)}" if cut and top is not None else ""
-        error.set_title(f"{METRICS[metric]} in standard deviations of the own logs{told}", fontsize=9, loc="left")
-        if top is not None:
-            error.set_ylim(0.0, min(top, error.get_ylim()[1]))
-        coverage.set_title("share inside the 90 % intervals", fontsize=9, loc="left")
-        coverage.axhline(0.9, color="#888888", linewidth=0.8, linestyle=(0, (2, 3)))
-        coverage.set_ylim(0.0, 1.0)
-        for axes in (error, coverage):
-            axes.set_xticks(*zip(*ticks(curve)))
-            axes.set_xlabel(f"minutes of own logs of {curve.machine}", parse_math=False)
-        error.legend(fontsize=8, ncols=2)
-        return drawn
+def figure(curve: LearningCurve, metrics: Sequence[str] = ("crps", "rmse", "coverage90")) -> Figure:
+    """One panel for each metric, one line for each model."""
+    colours = {model: number % len(COLOURS) for number, model in enumerate(curve.models)}
+    panels, cut = [], dict[str, None]()
+    for metric in metrics:
+        top = None if metric == "coverage90" else highest(curve, metric)
+        lines = tuple(_line(curve, model, metric, colour, top) for model, colour in colours.items())
+        cut |= dict.fromkeys(line.name for line in lines if top and _above(curve, line.name, metric, top))
+        share = metric == "coverage90"
+        title = "inside the 90 % intervals" if share else f"{METRICS[metric]} on {curve.machine}"
+        y_label = "share" if share else f"{METRICS[metric]} (z-units)"
+        panels.append(
+            XY(title, "minutes of own logs", y_label, lines, level=(0.9, "nominal") if share else None,
+               from_zero=not share, ticks=ticks(curve), highest=top)
+        )  # fmt: skip
+    caption = "Mean over seeds after so many minutes of own logs"
+    caption += f"; far above the best and cut off: {', '.join(cut)}." if cut else "."
+    return Figure("curve", caption, tuple(panels), tuple((model, colour, "line") for model, colour in colours.items()))
 
 
-def _line(axes: Any, curve: LearningCurve, model: str, metric: str, number: int) -> list[float]:
-    points = [point for point in curve.points if point.model == model and point.mean.get(metric) is not None]
-    position = positions(curve)
-    values = [float(point.mean[metric] or 0.0) for point in points]
-    spreads = [point.spread.get(metric) or 0.0 for point in points]
-    first = model == FLEET
-    axes.errorbar(
-        [position[point.minutes] for point in points], values, spreads if any(spreads) else None, label=model,
-        color=COLOURS[number % len(COLOURS)], marker=_MARKERS[number % len(_MARKERS)], markersize=4.5,
-        linewidth=2.2 if first else 1.2, zorder=3 if first else 2, capsize=2.0,
+def _line(curve: LearningCurve, model: str, metric: str, colour: int, top: float | None) -> Line:
+    position, points = positions(curve), [curve.point(model, label) for label in curve.labels]
+    values = [point.mean.get(metric) for point in points]
+    shown = [None if value is None or (top is not None and value > top) else value for value in values]
+    return Line(model, [position[point.minutes] for point in points], shown, colour, "marked")
+
+
+def _above(curve: LearningCurve, model: str, metric: str, top: float) -> bool:
+    values = (curve.point(model, label).mean.get(metric) for label in curve.labels)
+    return any(value is not None and value > top for value in values)
+
+
+def metric_table(curve: LearningCurve, metric: str) -> ResultTable:
+    """One row for each model, one column for each number of minutes."""
+    rows = []
+    for model in curve.models:
+        points = [curve.point(model, label) for label in curve.labels]
+        values = [{"estimate": point.mean.get(metric), "spread": point.spread.get(metric)} for point in points]
+        rows.append({"model": model, **dict(zip(curve.labels, values, strict=True))})
+    labels = tuple(Column(label, label, "share" if metric == "coverage90" else "number") for label in curve.labels)
+    return ResultTable(
+        f"curve-{metric}", f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs",
+        (Column("model", "minutes of own logs", "text"), *labels), tuple(rows),
+        lowest=curve.labels if metric in _LOWEST else (),
     )  # fmt: skip
-    return values
 
 
-def _crossings(axes: Any, curve: LearningCurve) -> None:
-    position = positions(curve)
-    for one in curve.crossings:
-        if one.about is not None and one.after is not None:
-            number = curve.models.index(one.model)
-            known = sorted(position)
-            low = position[max(minute for minute in known if minute <= one.about)]
-            x = math.log10(one.about) if one.about > 0 else low
-            axes.axvline(max(x, low), color=COLOURS[number % len(COLOURS)], linewidth=0.9, linestyle=(0, (1, 2)))
+def points_table(curve: LearningCurve) -> ResultTable:
+    """Every model after so many minutes, with all that was measured."""
+    rows = tuple(
+        {**row, "minutes": row["minutes"] if row["label"] != "all" else round(row["minutes"], 1)}
+        for row in curve.rows()
+    )
+    heads = columns(
+        ("model", "model", "text"), ("minutes", "minutes"), ("seeds", "seeds", "count"), ("crps", "CRPS"),
+        ("rmse", "RMSE"), ("mae", "MAE"), ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
+        ("seconds", "training", "seconds"), ("kept", "fleet", "text"), ("remark", "remark", "text"),
+    )  # fmt: skip
+    caption = f"Every model after so many minutes; {curve.windows:,} windows of {curve.sessions} sessions."
+    return ResultTable("curve", caption, heads, rows, folded=True)

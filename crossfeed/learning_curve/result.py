@@ -2,21 +2,24 @@
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from crossfeed.atomic import atomic_file
+from crossfeed.configuration import recorded
 from crossfeed.errors import ConfigError
-from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.json_file import plain, write_sealed
-from crossfeed.plots import save_figure
+from crossfeed.show.figures import save_figure
+from crossfeed.show.formats import markdown
+from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
+    from crossfeed.show.figures import Figure
 
 ALL = math.inf
 MINUTES = "0,1,3,10,30,60,all"
@@ -125,7 +128,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningCurve(ShownByGrids):
+class LearningCurve(ShownByTables):
     """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
 
     machine: str
@@ -188,59 +191,38 @@ class LearningCurve(ShownByGrids):
         return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "LearningCurve":
-        """What `to_dict` gave."""
-        tuples = {name: tuple(content[name]) for name in ("sensors", "notes")}
-        points = tuple(CurvePoint(**point) for point in content["points"])
-        crossings = tuple(Crossing(**one) for one in content["crossings"])
-        return cls(**{**content, **tuples, "points": points, "crossings": crossings})
+    def from_dict(cls, content: Any, origin: str = "The curve") -> Self:
+        """The very curve that `to_dict` gave; content that is none is refused."""
+        return recorded(cls, content, origin, "a learning curve", "crossfeed curve", "Draw it again.")
 
-    def plot(self, metric: str = "crps") -> "Figure":
+    def plot(self, metric: str = "crps") -> "Drawn":
         """The error against minutes of own logs, one line for each model, and how honest its intervals are."""
-        from crossfeed.learning_curve.figure import draw
+        from crossfeed.learning_curve.figure import figure
+        from crossfeed.show.drawing import draw
 
         if metric not in METRICS:
             raise ConfigError(f"There is no metric '{metric}'.", expected=f"one of {', '.join(METRICS)}")
-        return draw(self, metric)
+        return draw(figure(self, (metric, "coverage90")))
 
     def write(self, folder: Path | str) -> None:
         """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
         write_curve(self, Path(folder))
 
-    def _grids(self) -> list[Grid]:
-        return grids(self)
+    def tables(self) -> list[ResultTable]:
+        """Errors and coverage by minutes with what is to be said beside them, then every point."""
+        from crossfeed.learning_curve.figure import metric_table, points_table
 
+        *first, last = (metric_table(self, metric) for metric in ("crps", "rmse", "coverage90"))
+        return [*first, replace(last, remarks=tuple(remarks(self))), points_table(self)]
 
-MISSING = "-"
-_LOWEST = ("crps", "rmse", "mae", "nll")
+    def figures(self) -> "list[Figure]":
+        """The errors and the coverage over minutes."""
+        from crossfeed.learning_curve.figure import figure
 
+        return [figure(self)]
 
-def grids(curve: LearningCurve, metrics: Sequence[str] = ("crps", "coverage90")) -> list[Grid]:
-    """Some metrics by minutes (files have the others), then from when on each model is better than the fleet."""
-    titles = {metric: f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs" for metric in metrics}
-    pages = [_grid(curve, metric, title, "") for metric, title in titles.items()]
-    return [*pages, Grid("", (), [], tuple(remarks(curve)))]
-
-
-def _grid(curve: LearningCurve, metric: str, title: str, corner: str) -> Grid:
-    """One row for each model, one column for each number of minutes."""
-    points = [[curve.point(model, label) for label in curve.labels] for model in curve.models]
-    rows = [[model, *(_cell(point, metric) for point in row)] for model, row in zip(curve.models, points, strict=True)]
-    best = {
-        (number, column)
-        for number, row in enumerate(points)
-        for column, point in enumerate(row, start=1)
-        if metric in _LOWEST and point.mean.get(metric) == curve.best(metric, point.label) is not None
-    }
-    return Grid(title, (corner, *curve.labels), rows, best=best)
-
-
-def _cell(point: CurvePoint, metric: str) -> str:
-    value, spread = point.mean.get(metric), point.spread.get(metric)
-    if value is None:
-        return MISSING
-    text = f"{value:.2f}" if metric in ("nll", "coverage90") or abs(value) >= 100 else f"{value:.3f}"
-    return text + (f" ±{spread:.3f}" if spread is not None and metric in ("crps", "rmse", "mae") else "")
+    def _first_look(self) -> list[ResultTable]:
+        return self.tables()[:-1]
 
 
 def remarks(curve: LearningCurve) -> list[str]:
@@ -265,9 +247,11 @@ def _amount(label: str) -> str:
     return label if label == "all" else f"{label} min"
 
 
-def markdown(curve: LearningCurve) -> str:
+def written(curve: LearningCurve) -> str:
     """The curve for a document: one table for each metric."""
-    parts = [_grid(curve, metric, title, "minutes of own logs").markdown() for metric, title in METRICS.items()]
+    from crossfeed.learning_curve.figure import metric_table
+
+    parts = [markdown(metric_table(curve, metric)) for metric in METRICS]
     said = "\n".join(f"- {remark}" for remark in remarks(curve))
     return "\n\n".join([*parts, said]) + "\n"
 
@@ -281,7 +265,7 @@ def write_curve(curve: LearningCurve, folder: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     with atomic_file(folder / "curve.md") as temporary:
-        temporary.write_text(markdown(curve), encoding="utf-8")
+        temporary.write_text(written(curve), encoding="utf-8")
     figure = curve.plot()
     for ending in ("png", "svg"):
         save_figure(figure, folder / f"curve.{ending}")

@@ -8,12 +8,12 @@ from typing import Any
 
 from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
-from crossfeed.grid import plural
 from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
 from crossfeed.machines.declaration import CLOCK, LogFormat
 from crossfeed.machines.dialect import sniff
 from crossfeed.machines.mapping import Mapping as LogMapping
 from crossfeed.machines.table import log_format_of
+from crossfeed.show.tables import plural
 
 _CHUNK, _POLL_S = 1 << 20, 0.2
 

@@ -26,11 +26,11 @@ from crossfeed.errors import ForecastError, StorageError
 from crossfeed.evaluation.conformal import ForecastTrace, adaptive_widths, centre_and_spread
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
-from crossfeed.grid import plural
 from crossfeed.json_file import plain
 from crossfeed.live.snapshot import Row
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
+from crossfeed.show.tables import plural
 from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.windows import WindowBatch
 

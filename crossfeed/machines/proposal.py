@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import yaml
 
-from crossfeed.grid import significant
 from crossfeed.programs.trajectory import PATH
 from crossfeed.schema import QUANTITIES, canonical, conversion, convertible, facts_of
+from crossfeed.show.tables import significant
 
 
 def _by_member(of_key: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -13,17 +13,18 @@ import torch
 from torch import Tensor
 
 from crossfeed.distribution import Distribution
-from crossfeed.grid import Grid, ShownByGrids
 from crossfeed.model.interface import Plan
 from crossfeed.products import wide_products
 from crossfeed.rows import check_horizons, check_levels, check_plans, check_plausible, read_plan
 from crossfeed.rows import read_history as read_history_rows
+from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
 
     from crossfeed.model.world_model import WorldModel
+    from crossfeed.show.figures import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forecast(ShownByGrids):
+class Forecast(ShownByTables):
     """A distribution for each window, horizon and sensor, in the sensors' own units.
 
     Arrays are (H, C) for one window and (W, H, C) for many; `measured` names the sensors the history showed, `units`
@@ -116,16 +117,24 @@ class Forecast(ShownByGrids):
 
         return to_pandas(self.to_polars(levels))
 
-    def plot(self, sensors: Sequence[str] | str = ()) -> "Figure":
+    def plot(self, sensors: Sequence[str] | str = ()) -> "Drawn":
         """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
         from crossfeed.model.forecast_view import figure
+        from crossfeed.show.drawing import draw
 
-        return figure(self, [sensors] if isinstance(sensors, str) else sensors)
+        return draw(figure(self, [sensors] if isinstance(sensors, str) else sensors))
 
-    def _grids(self) -> list[Grid]:
-        from crossfeed.model.forecast_view import grid
+    def figures(self) -> "list[Figure]":
+        """The same as data, where the forecast is of one window."""
+        from crossfeed.model.forecast_view import figure
 
-        return [grid(self)]
+        return [figure(self)] if self.mean.ndim == 2 else []
+
+    def tables(self) -> list[ResultTable]:
+        """Median and interval of every measured sensor at every horizon."""
+        from crossfeed.model.forecast_view import table
+
+        return [table(self)]
 
 
 @wide_products()

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.errors import ConfigError
-from crossfeed.grid import Grid, significant
 from crossfeed.model.forecast import ShownCommand
-from crossfeed.plots import COLOURS, new_figure, printed_unit
+from crossfeed.show.figures import INK, XY, Band, Figure, Line, printed_unit
+from crossfeed.show.tables import ResultTable, plain_table, significant
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from crossfeed.model.forecast import Forecast
     from crossfeed.schema import Schema
 
 _MOST_PANELS, _MOST_COMMANDS = 6, 2
-_PAST = "#444444"
 
 
 def columns(forecast: "Forecast", levels: Sequence[float]) -> dict[str, Any]:
@@ -43,12 +40,12 @@ def columns(forecast: "Forecast", levels: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def grid(forecast: "Forecast") -> Grid:
+def table(forecast: "Forecast") -> ResultTable:
     """Median and central 90 % interval of every measured sensor at every horizon; for many windows what there is."""
     period = forecast.period
     ahead = [f"{rows} rows" if period is None else f"{rows * period:g} s" for rows in forecast.horizons]
     if forecast.mean.ndim == 3:
-        return Grid(
+        return plain_table(
             f"Forecasts of {forecast.mean.shape[0]:,} windows, {len(forecast.measured)} measured sensors, "
             f"{', '.join(ahead)} ahead",
             (), (), ("See to_pandas(), to_polars(), mean, median, quantile(0.9) and interval(0.9).",),
@@ -64,7 +61,7 @@ def grid(forecast: "Forecast") -> Grid:
     remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
     remarks += [f"warning: {told}" for told in (forecast.shown.warnings if forecast.shown is not None else ())]
     where = f"{forecast.shown.title}: " if forecast.shown is not None and forecast.shown.title else "Forecast: "
-    return Grid(
+    return plain_table(
         f"{where}median, and below it the interval that holds 90 %",
         ("sensor", "unit", *ahead),
         rows,
@@ -73,8 +70,8 @@ def grid(forecast: "Forecast") -> Grid:
     )
 
 
-def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
-    """One panel per sensor: measured rows, then median and intervals at each horizon."""
+def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> Figure:
+    """One panel per sensor: measured rows, then median and intervals at each horizon; the commands below."""
     if forecast.mean.ndim == 3:
         raise ConfigError(
             f"A figure shows one window, not {forecast.mean.shape[0]}.", expected="the forecast of one history"
@@ -85,53 +82,37 @@ def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> "Figure":
             f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(forecast.measured)}"
         )
     spindle_first = sorted(forecast.measured, key=lambda name: not name.startswith("spindle"))
-    chosen = list(sensors) or spindle_first[:_MOST_PANELS]
-    commands = _telling(forecast.shown.commands if forecast.shown is not None else ())
-    across = 1 if len(chosen) <= 2 else 2
-    down = -(-len(chosen) // across)
-    heights = [1.9] * down + [0.9] * -(-len(commands) // across)
-    with new_figure(5.2 * across, 0.8 + sum(heights)) as drawn:
-        panels: Any = drawn.subplots(len(heights), across, sharex=True, squeeze=False, height_ratios=heights)
-        for axes, name in zip(panels[:down].ravel(), chosen):
-            _panel(axes, forecast, name)
-        for axes, command in zip(panels[down:].ravel(), commands):
-            _command_panel(axes, command, forecast.period or 1.0)
-        empty = [*panels[:down].ravel()[len(chosen) :], *panels[down:].ravel()[len(commands) :]]
-        for axes in empty:
-            axes.remove()
-        for column in panels.T:
-            lowest = [axes for axes in column if axes not in empty][-1]
-            lowest.tick_params(labelbottom=True)
-            lowest.set_xlabel("rows from now" if forecast.period is None else "seconds from now")
-        handles, labels = panels[0, 0].get_legend_handles_labels()
-        title = forecast.shown.title if forecast.shown is not None else ""
-        drawn.legend(
-            handles, labels, loc="outside upper left", fontsize=8, ncols=5, title=title or None, title_fontsize=10,
-            alignment="left",
-        )  # fmt: skip
-        return drawn
+    chosen, shown = list(sensors) or spindle_first[:_MOST_PANELS], forecast.shown
+    commands = _telling(shown.commands if shown is not None else ())
+    panels = [_panel(forecast, name) for name in chosen]
+    panels += [_command_panel(command, forecast) for command in commands]
+    legend = [("median", 0, "line"), ("90 %, darker 50 %", 0, "band")]
+    legend += [("measured", INK, "line")] if shown is not None else []
+    legend += [("what followed", INK, "dashed")] if shown is not None and shown.truth is not None else []
+    return Figure("forecast", shown.title if shown is not None else "", tuple(panels), tuple(legend))
 
 
-def _panel(axes: Any, forecast: "Forecast", name: str) -> None:
-    step, column = forecast.period or 1.0, forecast.sensors.index(name)
-    time = np.array(forecast.horizons) * step
-    levels = {level: forecast.quantile(level)[:, column] for level in (0.05, 0.25, 0.5, 0.75, 0.95)}
-    if forecast.shown is not None:
-        past = forecast.shown.past[:, column]
-        axes.plot(np.arange(1 - len(past), 1) * step, past, color=_PAST, label="measured")
-        if forecast.shown.truth is not None:
-            truth = forecast.shown.truth[: max(forecast.horizons), column]
-            axes.plot((np.arange(len(truth)) + 1) * step, truth, color="#000000", linewidth=0.9, label="what followed")
-    # Bars, not bands: nothing is said about the rows between two horizons.
-    axes.vlines(time, levels[0.05], levels[0.95], color=COLOURS[0], alpha=0.35, linewidth=2.0, label="90 %")
-    axes.vlines(time, levels[0.25], levels[0.75], color=COLOURS[0], alpha=0.6, linewidth=4.5, label="50 %")
-    axes.plot(time, levels[0.5], ".:", color=COLOURS[0], linewidth=0.7, markersize=5, label="median")
-    axes.axvline(0.0, color="#888888", linewidth=0.8)
-    axes.set_title(
-        f"{name.replace('_', ' ')} in {printed_unit(_unit(forecast, column))}".removesuffix(" in "),
-        fontsize=9,
-        loc="left",
-    )
+def _panel(forecast: "Forecast", name: str) -> XY:
+    step, column, shown, lines = forecast.period or 1.0, forecast.sensors.index(name), forecast.shown, []
+    time = [rows * step for rows in forecast.horizons]
+    low_H, lower_H, median_H, upper_H, high_H = forecast.quantiles((0.05, 0.25, 0.5, 0.75, 0.95))[..., column].tolist()
+    if shown is not None:
+        past = shown.past[:, column].tolist()
+        lines.append(Line("measured", _seconds(1 - len(past), 1, step), past, INK))
+        if shown.truth is not None:
+            truth = shown.truth[: max(forecast.horizons), column].tolist()
+            lines.append(Line("what followed", _seconds(1, len(truth) + 1, step), truth, INK, "dashed"))
+    bands = (Band("90 %", time, low_H, high_H, 0, True), Band("50 %", time, lower_H, upper_H, 0))
+    title = f"{name.replace('_', ' ')} in {printed_unit(_unit(forecast, column))}".removesuffix(" in ")
+    return XY(title, _ahead(forecast), "", (*lines, Line("median", time, median_H, 0, "marked")), bands, moment=0.0)
+
+
+def _seconds(first: int, end: int, step: float) -> list[float]:
+    return [row * step for row in range(first, end)]
+
+
+def _ahead(forecast: "Forecast") -> str:
+    return "rows from now" if forecast.period is None else "seconds from now"
 
 
 def shown_commands(schema: "Schema", past_KA: np.ndarray, planned_TA: np.ndarray) -> tuple[ShownCommand, ...]:
@@ -153,14 +134,15 @@ def _telling(commands: Sequence[ShownCommand]) -> list[ShownCommand]:
     return sorted(commands, key=lambda one: not np.ptp([*one.past, *one.planned]))[:_MOST_COMMANDS]
 
 
-def _command_panel(axes: Any, command: ShownCommand, step: float) -> None:
-    past, planned = command.past, command.planned
+def _command_panel(command: ShownCommand, forecast: "Forecast") -> XY:
+    past, step = command.past.tolist(), forecast.period or 1.0
     # A command acts over the row that ends at its time; what is planned goes on from where the machine is.
-    axes.step(np.arange(1 - len(past), 1) * step, past, where="pre", color=_PAST, linewidth=1.0)
-    axes.step(np.arange(len(planned) + 1) * step, [past[-1], *planned], where="pre", color=COLOURS[1], linewidth=1.2)
-    axes.axvline(0.0, color="#888888", linewidth=0.8)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_title(f"{command.label}, as planned", fontsize=9, loc="left")
+    planned = [past[-1], *command.planned.tolist()]
+    lines = (
+        Line("measured", _seconds(1 - len(past), 1, step), past, INK, "step"),
+        Line("planned", _seconds(0, len(planned), step), planned, 1, "step"),
+    )
+    return XY(f"{command.label}, as planned", _ahead(forecast), "", lines, moment=0.0, low=True)
 
 
 def _unit(forecast: "Forecast", column: int) -> str:

@@ -6,11 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.adaptation.result import AdaptationResult
+from crossfeed.audits.finding import AuditReport
+from crossfeed.baselines.results import ComparisonTable
+from crossfeed.control.plan_figure import RecordedPlan
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.json_file import read_json, read_sealed
+from crossfeed.json_file import read_sealed
+from crossfeed.learning_curve.result import LearningCurve
 from crossfeed.reporting.study_facts import StudyFacts, read_study
 from crossfeed.serving.result import WhatIfResult
+from crossfeed.show.figures import Figure
+from crossfeed.show.tables import ResultTable
 from crossfeed.training.record.history import read_history
 
 # Where `crossfeed demo` puts things, beside the study.
@@ -37,6 +43,14 @@ class ModelResult:
     evaluation: Evaluation
     name: str
 
+    def tables(self, *names: str) -> list[ResultTable]:
+        """Its tables with these names, as far as they were measured."""
+        return [table for table in self.evaluation.tables(self.name) if table.name in names]
+
+    def figures(self, *names: str) -> list[Figure]:
+        """Its figures with these names, as far as they were measured."""
+        return [figure for figure in self.evaluation.figures(self.name) if figure.name in names]
+
 
 @dataclass(frozen=True)
 class Artefacts:
@@ -47,11 +61,12 @@ class Artefacts:
     run: RunFacts | None = None
     evaluations: Sequence[Evaluation] = ()
     adaptation: AdaptationResult = field(default_factory=AdaptationResult)
-    comparison: Mapping[str, Any] = field(default_factory=dict)
-    curve: Mapping[str, Any] = field(default_factory=dict)
+    comparison: ComparisonTable | None = None
+    comparison_results: Sequence[Mapping[str, Any]] = ()  # of each model and seed
+    curve: LearningCurve | None = None
     forecasts: Sequence[WhatIfResult] = ()
-    decisions: Sequence[Mapping[str, Any]] = ()
-    audits: Sequence[Mapping[str, Any]] = ()
+    decisions: Sequence[RecordedPlan] = ()
+    audits: Sequence[AuditReport] = ()
     files: Sequence[Path] = ()
     # Whether a simulator played the machines: the demo says so in a file beside its study.
     simulated: bool = False
@@ -112,17 +127,19 @@ def gather(
     curves = [*_files(_named(curve, beside / CURVE), "curve.json"), *inside][:1]
     audited = [Path(path) for path in audits] or _existing(beside / AUDIT)
     runs = [run_folder] if run_folder else []
+    compared = read_sealed(comparisons[0]) if comparisons else {}
     return Artefacts(
         folder=folder,
         study=study,
         run=read_run(run_folder) if run_folder is not None else None,
         evaluations=[Evaluation.from_dict(read_sealed(path), str(path)) for path in evaluations],
         adaptation=_adaptation(adaptations, study),
-        comparison=read_sealed(comparisons[0]) if comparisons else {},
-        curve=read_sealed(curves[0]) if curves else {},
+        comparison=ComparisonTable.from_dict(compared, str(comparisons[0])) if comparisons else None,
+        comparison_results=_results(compared, comparisons),
+        curve=LearningCurve.from_dict(read_sealed(curves[0]), str(curves[0])) if curves else None,
         forecasts=[WhatIfResult.from_dict(read_sealed(path), str(path)) for path in forecasts],
-        decisions=[read_sealed(path) for path in decisions],
-        audits=[(read_json if audits else read_sealed)(path) for path in audited],
+        decisions=[RecordedPlan.from_dict(read_sealed(path), str(path)) for path in decisions],
+        audits=[AuditReport.from_dict(read_sealed(path), str(path)) for path in audited],
         files=(*runs, *evaluations, *adaptations, *comparisons, *curves, *forecasts, *decisions, *audited),
         simulated=any(read_sealed(path).get("data") == "simulated" for path in _existing(beside / DEMO)),
     )
@@ -204,3 +221,11 @@ def _adaptation(files: Sequence[Path], study: StudyFacts | None) -> AdaptationRe
     for path in files:
         merged = merged.completed_by(AdaptationResult.from_dict(read_sealed(path), str(path)))
     return merged
+
+
+def _results(compared: Any, files: Sequence[Path]) -> list[dict[str, Any]]:
+    """What each model and seed of a comparison reached, by set of windows."""
+    results = compared.get("results") or [] if isinstance(compared, Mapping) else []
+    if not all(isinstance(one, Mapping) and {"model", "status", "scores"} <= one.keys() for one in results):
+        raise StorageError(f"{files[0]} does not hold what a comparison records: results.", remedy="Compare again.")
+    return list(results)

@@ -9,40 +9,18 @@ from pathlib import Path
 
 import crossfeed
 from crossfeed.atomic import atomic_file
-from crossfeed.errors import StorageError
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import Document, Section
-from crossfeed.reporting.drawn_figures import Drawings, DrawnFigure, draw_figures
-from crossfeed.reporting.page import page
-from crossfeed.reporting.sections import (
-    ablation,
-    adaptation,
-    calibration,
-    commands,
-    comparison,
-    contrasts,
-    curve,
-    data,
-    decisions,
-    errors,
-    forecasts,
-    gate,
-    ledger,
-    ranking,
-    reproduce,
-    robustness,
-    training,
-    verdict,
-    what_if,
-)
-from crossfeed.reporting.tables import write_csv, write_latex
+from crossfeed.reporting.page import Drawings, DrawnFigure, draw_figures, page
+from crossfeed.reporting.sections import beside, data, reproduce, results, study, training
+from crossfeed.reporting.sections.verdict import verdict
+from crossfeed.show.formats import write_csv, write_latex
 
 # The order of the report; a part whose artefacts are missing gives no section.
 PARTS: tuple[Callable[[Artefacts], list[Section]], ...] = (
-    data.sections, training.sections, gate.sections, ranking.sections, ledger.sections, errors.sections,
-    calibration.sections, commands.sections, adaptation.sections, forecasts.sections, ablation.sections,
-    contrasts.sections, comparison.sections, curve.sections, what_if.sections, decisions.sections, robustness.sections,
-    reproduce.sections,
+    data.data, training.training, training.gate, study.ranking, study.ledger, results.errors, results.details,
+    results.calibration, results.commands, beside.adaptation, results.forecasts, study.ablation, study.contrasts,
+    beside.comparison, beside.curve, beside.what_if, beside.decisions, results.robustness, reproduce.reproduce,
 )  # fmt: skip
 
 _FILES_AT_ONCE = 4  # files on their way to the disk
@@ -81,43 +59,36 @@ def write_document(document: Document, out_folder: Path) -> WrittenReport:
 
 def compose(found: Artefacts) -> Document:
     """The report as data."""
-    try:
-        sections = tuple(section for part in PARTS for section in part(found))
-        box = verdict.verdict(found)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:  # what results of another kind give
-        raise StorageError(
-            f"One of the results does not hold what crossfeed records: {error!r}.",
-            expected=f"results of this crossfeed version in {', '.join(str(path) for path in found.files)}",
-            remedy="Make the results again with the commands that wrote them, or leave them out of the report.",
-        ) from error
-    study = found.study
-    machines = ""
-    if study is not None:
-        sources = [name for source in study.protocol["sources"] for name in source["machines"]]
-        targets = [name for sealed in study.protocol["vault"] for name in sealed["machines"]]
+    sections = tuple(section for part in PARTS for section in part(found))
+    machines, protocol = "", found.study.protocol if found.study else None
+    if protocol is not None:
+        sources = [name for source in protocol["sources"] for name in source["machines"]]
+        targets = [name for sealed in protocol["vault"] for name in sealed["machines"]]
         how = "simulated " if found.simulated else ""
         machines = f"learned on {how}{', '.join(sources)}"
         machines += f", judged on {how}{', '.join(targets)}" if targets else ""
     elif found.run is not None:
         machines = f"learned on {', '.join(found.run.summary.get('data', {}).get('machines', [])) or 'one machine'}"
-    recorded = "Study" if study is not None else "Training run"
+    recorded = "Study" if found.study is not None else "Training run"
     facts = {
         "Made by crossfeed": crossfeed.__version__,
         "on": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        **({"ledger head": study.verification.head} if study is not None else {}),
+        **({"ledger head": found.study.verification.head} if found.study is not None else {}),
     }
     folder = found.folder.resolve()
     name = folder.parent.name if folder.name in ("study", "run") else folder.name
-    return Document(f"{recorded} {name}", machines, box, sections, facts, SIMULATED if found.simulated else "")
+    return Document(
+        f"{recorded} {name}", machines, verdict(found), sections, facts, SIMULATED if found.simulated else ""
+    )
 
 
 def _write_files(document: Document, drawings: Drawings, folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Tables and figures as files, several at a time: each waits for the disk to have it whole."""
-    grids = [grid for section in document.sections for grid in section.grids()]
+    shown = [table for section in document.sections for table in section.tables()]
     figures = [figure for section in document.sections for figure in section.figures()]
     tables = {
-        folder / "tables" / f"{_file_name(grid.name)}.{ending}": partial(write, grid)
-        for grid in grids
+        folder / "tables" / f"{_file_name(table.name)}.{ending}": partial(write, table)
+        for table in shown
         for write, ending in ((write_csv, "csv"), (write_latex, "tex"))
     }
     drawn = {

@@ -9,7 +9,7 @@ from typing import Any
 from crossfeed.adaptation.result import AdaptationResult
 from crossfeed.atomic import file_hash
 from crossfeed.configuration import parse
-from crossfeed.errors import CrossfeedError, StorageError
+from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_json
@@ -20,7 +20,7 @@ from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.lockable import Refusal, refusals
 from crossfeed.study.record.outcomes import has_numbers, ranking
 from crossfeed.study.record.rules import score_of
-from crossfeed.study.record.score import CandidateScore, leaders_disagree
+from crossfeed.study.record.score import CandidateScore
 from crossfeed.study.record.store import Run, Store
 from crossfeed.study.verify import Verification, verify
 from crossfeed.windows.split_tables import DataConfig, SplitTables, count_windows
@@ -52,7 +52,6 @@ class StudyFacts:
     runs: Sequence[Run]
     score: str
     ranking: Sequence[CandidateScore]
-    disagree: bool
     ledger: Sequence[Entry]
     verification: Verification
     refusals: Sequence[Refusal]
@@ -111,33 +110,25 @@ def over_seeds(values: Sequence[float | None]) -> dict[str, Any] | None:
 
 def read_study(folder: Path) -> StudyFacts:
     """Everything a study recorded; a damaged file is named."""
-    try:
-        store = Store(folder)
-        protocol, runs = check_version(store), store.runs()
-        history = store.entries()
-        verification = verify(store)
-        judged = any(run.status in ("finished", "invalid") for run in runs)
-        ranked = ranking(store, score_of(protocol)) if judged else []
-        return StudyFacts(
-            folder=folder,
-            protocol=protocol,
-            runs=runs,
-            score=score_of(protocol),
-            ranking=ranked,
-            disagree=leaders_disagree([line for line in ranked if line.dropped_after is None]),
-            ledger=history,
-            verification=verification,
-            refusals=refusals(store) if judged else [],
-            openings=_openings(folder, history),
-            sides=_sides(folder, protocol),
-            contrasts=contrasts(store) if any(comparisons(store)) else [],
-            held_out=machine_lines(store),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # a study.db that holds something else
-        raise StorageError(
-            f"{folder / 'study.db'} does not hold what a study records: {error!r}.",
-            remedy="crossfeed study verify lists everything that changed.",
-        ) from error
+    store = Store(folder)
+    protocol, runs = check_version(store), store.runs()
+    history = store.entries()
+    verification = verify(store)
+    judged = any(run.status in ("finished", "invalid") for run in runs)
+    return StudyFacts(
+        folder=folder,
+        protocol=protocol,
+        runs=runs,
+        score=score_of(protocol),
+        ranking=ranking(store, score_of(protocol)) if judged else [],
+        ledger=history,
+        verification=verification,
+        refusals=refusals(store) if judged else [],
+        openings=_openings(folder, history),
+        sides=_sides(folder, protocol),
+        contrasts=contrasts(store) if any(comparisons(store)) else [],
+        held_out=machine_lines(store),
+    )
 
 
 def _openings(folder: Path, ledger: Sequence[Entry]) -> list[OpeningFacts]:

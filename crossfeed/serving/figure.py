@@ -1,47 +1,108 @@
-"""Several plans in one picture: fans of the chosen sensors, the commands below, energy at the side.
+"""What plans lead to, as tables and as one picture: fans of the chosen sensors, the commands below, the energies.
 
-It reads the content of a forecast.json, so a stored forecast can be drawn again.
+It reads the content of a forecast.json, so a stored forecast can be shown again.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 
-from crossfeed.plots import COLOURS, new_figure, printed_unit
-from crossfeed.serving.energy_panel import draw_differences, draw_energy
-from crossfeed.serving.result import WhatIfResult
+from crossfeed.serving.measures import Peak
+from crossfeed.serving.result import PlanComparison, PlanEnergy, WhatIfResult
+from crossfeed.show.figures import INK, XY, Band, Dot, Dots, Figure, Line, printed_unit
+from crossfeed.show.tables import ResultTable, columns, filled
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_PAST = "#444444"
 _MOST_SENSORS = 4
 # Quantities in the order in which a figure needs them, and how many sensors of each.
 _PREFERRED = {"power": 2, "torque": 1, "temperature": 1, "current": 1, "load": 1}
+_CHANCE_ALONE = "Differences hold the chance of the futures, not what the model has not learned about commands."
 
 
-def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> "Figure":
-    """The figure itself, for a notebook."""
+def tables(answer: WhatIfResult) -> list[ResultTable]:
+    """Plans side by side with duration, energy and difference, then the highest values of the main sensors."""
+    readings = [f"{comparison.reading}." for comparison in answer.comparisons if comparison.reading]
+    remarks = [*readings, *([_CHANCE_ALONE] if readings else [])]
+    warnings = [f"warning: {warning}" for warning in answer.all_warnings]
+    return [_plans(answer, tuple(remarks)), _peaks(answer, tuple(warnings))]
+
+
+def _plans(answer: WhatIfResult, remarks: tuple[str, ...]) -> ResultTable:
+    differences = {comparison.second: comparison for comparison in answer.comparisons}
+    rows = []
+    for name, plan in answer.plans.items():
+        row: dict[str, Any] = {"plan": name, "duration": plan.duration}
+        if plan.energy is not None:
+            row |= {"energy": _bounds(plan.energy), "truth": plan.energy.truth}
+        if name in differences:
+            row |= {"difference": _bounds(differences[name]), "less": differences[name].probability_less}
+        rows.append(row)
+    energies = [plan.energy for plan in answer.plans.values() if plan.energy is not None]
+    unit = energies[0].unit if energies else ""
+    heads = columns(
+        ("plan", "plan", "text"), ("duration", "duration", "seconds"),
+        ("energy", f"energy in {unit} (90 % interval)", "interval", "Energy"), ("truth", "what happened"),
+        ("difference", f"to the first in {unit}", "interval"), ("less", "chance that it needs less", "share"),
+    )  # fmt: skip
+    caption = answer.title
+    if energies:
+        caption += f"; energy is the integral of {', '.join(energies[0].sensors)}"
+    return ResultTable("what-if-plans", caption, filled(heads, rows), tuple(rows), remarks=remarks)
+
+
+def _peaks(answer: WhatIfResult, remarks: tuple[str, ...]) -> ResultTable:
+    """The highest values under each plan: of every sensor where no power is measured."""
+    powered = any(plan.energy is not None for plan in answer.plans.values())
+    rows = []
+    for sensor in main_sensors(answer) if powered else answer.sensors:
+        for name, plan in answer.plans.items():
+            peak = plan.peaks.get(sensor)
+            if peak is not None:
+                limited = {} if peak.limit is None else {"limit": peak.limit, "chance": peak.probability}
+                rows.append({"sensor": sensor, "plan": name, "peak": _bounds(peak), "unit": peak.unit, **limited})
+    heads = columns(
+        ("sensor", "sensor", "text"), ("plan", "plan", "text"), ("peak", "peak (90 % interval)", "interval", "Peak"),
+        ("unit", "unit", "text"), ("limit", "limit"), ("chance", "P(above the limit)", "share"),
+    )  # fmt: skip
+    caption = "Highest value of each sensor under each plan"
+    return ResultTable("what-if-peaks", caption, filled(heads, rows), tuple(rows), remarks=remarks)
+
+
+def _bounds(found: PlanEnergy | PlanComparison | Peak) -> dict[str, float]:
+    return {"estimate": found.mean, "low": found.low, "high": found.high}
+
+
+def figures(answer: WhatIfResult) -> dict[str, Figure]:
+    """One figure for each sensor: power first, else the sensor on which the plans differ most beside their doubt."""
+    power = [name for name, channel in answer.sensors.items() if channel.unit in ("kW", "W")]
+    order = [*power[:1], *sorted(answer.sensors, key=lambda name: -_difference(answer, name))]
+    return {name: what_if_figure(answer, [name]) for name in dict.fromkeys(order)}
+
+
+def _difference(answer: WhatIfResult, name: str) -> float:
+    """How far the means of the first two plans lie apart, in widths of the first one's 90 % interval."""
+    shown = [plan.sensors[name] for plan in list(answer.plans.values())[:2]]
+    if len(shown) < 2:
+        return 0.0
+    low, high = (shown[0].quantiles[level] for level in ("0.05", "0.95"))
+    width = fmean(above - below for below, above in zip(low, high, strict=True)) or 1.0
+    apart = [abs(mean - other) for mean, other in zip(shown[0].mean, shown[1].mean, strict=False)]
+    return fmean(apart) / width if apart else 0.0
+
+
+def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> Figure:
+    """Fans of some sensors (by default the main ones), the commands, and the energies with their differences."""
     sensors = list(channels) or main_sensors(answer)
-    commands = _command_rows(answer)
-    heights = [1.5] * len(sensors) + [0.75] * len(commands)
-    with new_figure(11.5, 1.3 + sum(heights)) as figure:
-        columns = figure.add_gridspec(1, 2, width_ratios=(4.4, 1.0), wspace=0.02)
-        rows: Any = (
-            columns[0]
-            .subgridspec(len(heights), 1, height_ratios=heights, hspace=0.06)
-            .subplots(sharex=True, squeeze=False)
-        )
-        for axes, sensor in zip(rows[:, 0], sensors):
-            _draw_sensor(axes, answer, sensor)
-        for axes, (label, unit, names) in zip(rows[len(sensors) :, 0], commands):
-            _draw_command(axes, answer, label, unit, names)
-        rows[-1, 0].set_xlabel("seconds from now")
-        _draw_side(figure, columns[1], answer)
-        _title(figure, rows[0, 0], answer)
-        figure.align_ylabels(list(rows[:, 0]))
-        return figure
+    panels: list[XY | Dots] = [_sensor(answer, sensor) for sensor in sensors]
+    panels += [_command(answer, label, unit, names) for label, unit, names in _command_rows(answer)]
+    panels += _energies(answer)
+    plans = tuple((name, colour, "line") for name, colour in _colours(answer).items())
+    legend = (*plans, ("90 %, darker 50 %", 0, "band"), ("measured", INK, "line"))
+    if any(plan.truth for plan in answer.plans.values()):
+        legend = (*legend, ("what really followed", INK, "dashed"))
+    return Figure(f"what-if-{'-'.join(sensors)}", answer.title, tuple(panels), legend, first_is_main=len(sensors) == 1)
 
 
 def main_sensors(answer: WhatIfResult) -> list[str]:
@@ -56,147 +117,96 @@ def main_sensors(answer: WhatIfResult) -> list[str]:
     return chosen[: max(_MOST_SENSORS, len(limited))]
 
 
+def _sensor(answer: WhatIfResult, sensor: str) -> XY:
+    past, rows = answer.history, _rows_shown(answer)
+    lines, bands, shown = [Line("measured", past.time[rows], past.sensors[sensor][rows], INK)], [], []
+    for (name, plan), colour in zip(answer.plans.items(), _colours(answer).values(), strict=True):
+        # The fan opens at the last measured value, so that the eye finds the moment of the forecast.
+        quantiles = {
+            level: [past.sensors[sensor][-1], *values] for level, values in plan.sensors[sensor].quantiles.items()
+        }
+        time = [0.0, *plan.time]
+        for low, high, label in (("0.05", "0.95", "90 %"), ("0.25", "0.75", "50 %")):
+            if low in quantiles:
+                bands.append(Band(f"{name}, {label}", time, quantiles[low], quantiles[high], colour, label == "90 %"))
+        middle = quantiles.get("0.5", [past.sensors[sensor][-1], *plan.sensors[sensor].mean])
+        lines.append(Line(name, time, middle, colour))
+        shown += [*middle, np.quantile(_floats(quantiles["0.95"]), 0.9)]
+        if plan.truth:
+            lines.append(Line("what really followed", plan.time, plan.truth[sensor], INK, "dashed"))
+            shown += plan.truth[sensor]
+    limit = next(iter(answer.plans.values())).peaks[sensor].limit if sensor in _peaked(answer) else None
+    # Nine tenths of the fan set the scale; a start-up peak may run off the panel.
+    shown += [*past.sensors[sensor][rows], *([] if limit is None else [limit])]
+    return XY(
+        sensor.replace("_", " "), "seconds from now", f"in {printed_unit(answer.sensors[sensor].unit)}",
+        tuple(lines), tuple(bands), level=None if limit is None else (limit, f"limit {limit:g}"), moment=0.0,
+        highest=float(np.nanmax(_floats(shown))),
+    )  # fmt: skip
+
+
+def _peaked(answer: WhatIfResult) -> Mapping[str, Peak]:
+    return next(iter(answer.plans.values())).peaks
+
+
 def _command_rows(answer: WhatIfResult) -> list[tuple[str, str, list[str]]]:
     """One panel per command; the feeds of several axes share one, as the speed along the path."""
     rows: list[tuple[str, str, list[str]]] = []
     feeds = [name for name, command in answer.commands.items() if command.quantity == "feed"]
     for name, command in answer.commands.items():
         if name not in feeds or len(feeds) == 1:
-            rows.append((_words(name), command.unit, [name]))
+            rows.append((name.replace("_", " "), command.unit, [name]))
         elif name == feeds[0]:
             rows.append(("path feed", command.unit, feeds))
     return rows
 
 
-def _draw_sensor(axes: Any, answer: WhatIfResult, sensor: str) -> None:
+def _command(answer: WhatIfResult, label: str, unit: str, names: Sequence[str]) -> XY:
     past, rows = answer.history, _rows_shown(answer)
-    axes.plot(past.time[rows], _floats(past.sensors[sensor])[rows], color=_PAST, linewidth=1.1)
-    truths = [plan.truth for plan in answer.plans.values() if plan.truth]
-    for plan, colour in zip(answer.plans.values(), _colours(answer)):
-        quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
-        # The fan opens at the last measured value, so that the eye finds the moment of the forecast.
-        now = _floats(past.sensors[sensor])[-1:]
-        quantiles = {level: np.concatenate([now, values]) for level, values in quantiles.items()}
-        time = np.append(0.0, _floats(plan.time))
-        axes.fill_between(time, quantiles["0.05"], quantiles["0.95"], color=colour, alpha=0.13, linewidth=0)
-        axes.fill_between(time, quantiles["0.25"], quantiles["0.75"], color=colour, alpha=0.25, linewidth=0)
-        axes.plot(time, quantiles["0.5"], color=colour, linewidth=1.3)
-        axes.plot(time[-1:], quantiles["0.5"][-1:], "|", color=colour, markersize=7, markeredgewidth=1.6)
-        if plan.truth:
-            axes.plot(time[1:], _floats(plan.truth[sensor]), color="#000000", linewidth=0.9, linestyle=(0, (1, 1)))
-    first = next(iter(answer.plans.values()))
-    limit = first.peaks[sensor].limit
-    if limit is not None:
-        axes.axhline(limit, color="#b00020", linewidth=0.9, linestyle="--")
-        axes.annotate(
-            f"limit {limit:g}", (1.0, limit), xycoords=("axes fraction", "data"), xytext=(-3, 2),
-            textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color="#b00020",
-        )  # fmt: skip
-    axes.set_ylabel(f"{_words(sensor)}\nin {printed_unit(answer.sensors[sensor].unit)}")
-    _frame(axes, answer)
-    _focus(axes, answer, sensor, truths)
+    lines = [Line("measured", past.time[rows], _joined(past.commands, names)[rows], INK, "step")]
+    for (name, plan), colour in zip(answer.plans.items(), _colours(answer).values(), strict=True):
+        values = _joined(plan.commands, names)
+        lines.append(Line(name, [0.0, *plan.time], [*values[:1], *values], colour, "step"))
+    return XY(label, "seconds from now", f"in {unit}", tuple(lines), moment=0.0, low=True)
 
 
-def _focus(axes: Any, answer: WhatIfResult, sensor: str, truths: list[Any]) -> None:
-    """Let past, truth, medians and nine tenths of the fan set the scale; a start-up peak may run off the panel."""
-    shown = [
-        _floats(answer.history.sensors[sensor])[_rows_shown(answer)],
-        *(_floats(truth[sensor]) for truth in truths),
-    ]
-    for plan in answer.plans.values():
-        quantiles = {level: _floats(values) for level, values in plan.sensors[sensor].quantiles.items()}
-        shown += [
-            quantiles["0.5"],
-            np.quantile(quantiles["0.05"], [0.1, 1.0]),
-            np.quantile(quantiles["0.95"], [0.0, 0.9]),
-        ]
-        if plan.peaks[sensor].limit is not None:
-            shown.append(np.array([plan.peaks[sensor].limit]))
-    values = np.concatenate(shown)
-    low, high = np.nanmin(values), np.nanmax(values)
-    margin = 0.08 * max(high - low, 1e-9)
-    axes.set_ylim(low - margin, high + margin)
+def _energies(answer: WhatIfResult) -> list[Dots]:
+    """The energy of each plan, and with several the paired differences; nothing where there is no power."""
+    energies = {name: plan.energy for name, plan in answer.plans.items() if plan.energy}
+    if not energies:
+        return []
+    unit = next(iter(energies.values())).unit
+    energy = Dots.single_series(f"Energy in {unit}, 90 %", unit, "energy", _dots(energies))
+    if any(one.truth is not None for one in energies.values()):
+        truth = tuple(Dot(one.truth) for one in energies.values())
+        energy = replace(energy, series=(*energy.series, ("what really followed", INK, truth)))
+    differences = {comparison.second: comparison for comparison in answer.comparisons}
+    title = f"Difference to the first in {unit}"
+    if not differences:
+        return [energy]
+    return [energy, Dots.single_series(title, unit, "difference", _dots(differences), reference=0.0)]
 
 
-def _draw_command(axes: Any, answer: WhatIfResult, label: str, unit: str, names: list[str]) -> None:
-    past, rows = answer.history, _rows_shown(answer)
-    axes.step(past.time[rows], _joined(past.commands, names)[rows], where="pre", color=_PAST, linewidth=1.0)
-    for plan, colour in zip(answer.plans.values(), _colours(answer)):
-        time, values = _floats(plan.time), _joined(plan.commands, names)
-        axes.step(np.append(0.0, time), np.append(values[:1], values), where="pre", color=colour, linewidth=1.1)
-    if len(names) > 1:
-        # Rapids are many times faster than cuts; under a root both can be seen.
-        axes.set_yscale("function", functions=(_root, np.square))
-        axes.set_ylim(bottom=0.0)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_ylabel(f"{label}\nin {unit}", fontsize=8)
-    _frame(axes, answer)
-
-
-def _frame(axes: Any, answer: WhatIfResult) -> None:
-    axes.axvline(0.0, color="#888888", linewidth=0.8)
-    longest = max(plan.duration for plan in answer.plans.values())
-    axes.set_xlim(-_looked_back(answer), longest * 1.01)
-    axes.tick_params(labelsize=8)
-
-
-def _looked_back(answer: WhatIfResult) -> float:
-    """How many seconds of the past are shown: less than half of what is to come."""
-    longest = max(plan.duration for plan in answer.plans.values())
-    return float(min(-answer.history.time[0], 0.4 * longest + answer.history.period))
+def _dots(found: Mapping[str, PlanEnergy | PlanComparison]) -> dict[str, Dot]:
+    return {name: Dot(one.mean, one.low, one.high) for name, one in found.items()}
 
 
 def _rows_shown(answer: WhatIfResult) -> slice:
-    """The rows of the past that a panel shows; what lies before them must not set its scale."""
-    return slice(int(np.searchsorted(answer.history.time, -_looked_back(answer) - 1e-6)), None)
+    """The rows of the past that a panel shows, less than half of what is to come; others must not set its scale."""
+    longest = max(plan.duration for plan in answer.plans.values())
+    back = min(-answer.history.time[0], 0.4 * longest + answer.history.period)
+    return slice(int(np.searchsorted(answer.history.time, -back - 1e-6)), None)
 
 
-def _draw_side(figure: Any, place: Any, answer: WhatIfResult) -> None:
-    """Energy of each plan and, with several, the paired differences; nothing where there is no power."""
-    names, colours = list(answer.plans), _colours(answer)
-    if all(plan.energy is None for plan in answer.plans.values()):
-        return
-    inches = [0.35 + 0.45 * len(names), 0.35 + 0.45 * len(answer.comparisons)]
-    rest = max(figure.get_figheight() - 1.6 - sum(inches), 0.1)
-    cells = place.subgridspec(3, 1, height_ratios=(*inches, rest), hspace=0.12)
-    draw_energy(figure.add_subplot(cells[0]), answer, colours)
-    if answer.comparisons:
-        draw_differences(figure.add_subplot(cells[1]), answer, dict(zip(names, colours)))
+def _colours(answer: WhatIfResult) -> dict[str, int]:
+    return {name: at % INK for at, name in enumerate(answer.plans)}
 
 
-def _title(figure: Any, axes: Any, answer: WhatIfResult) -> None:
-    from matplotlib.lines import Line2D
-
-    figure.suptitle(answer.title, fontsize=10, x=0.01, ha="left")
-    handles = [
-        Line2D([], [], color=colour, linewidth=3, label=name) for name, colour in zip(answer.plans, _colours(answer))
-    ]
-    handles.append(Line2D([], [], color=_PAST, label="measured"))
-    if any(plan.truth for plan in answer.plans.values()):
-        handles.append(Line2D([], [], color="#000000", linestyle=(0, (1, 1)), label="what really followed"))
-    axes.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(handles), 5), fontsize=8,
-        borderaxespad=0.2, columnspacing=1.4, handlelength=1.4,
-    )  # fmt: skip
-
-
-def _colours(answer: WhatIfResult) -> list[str]:
-    return [COLOURS[number % (len(COLOURS) - 1)] for number in range(len(answer.plans))]
-
-
-def _joined(columns: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
+def _joined(commands: Mapping[str, Any], names: Sequence[str]) -> list[float]:
     """One command, or the length of the vector of several."""
-    values = [_floats(columns[name]) for name in names]
-    return values[0] if len(values) == 1 else np.asarray(np.sqrt(np.sum(np.square(values), axis=0)))
-
-
-def _root(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.sqrt(np.maximum(values, 0.0)))
+    values = _floats([commands[name] for name in names])
+    return list(values[0] if len(names) == 1 else np.sqrt(np.sum(np.square(values), axis=0)))
 
 
 def _floats(values: Any) -> np.ndarray:
     return np.array(values, dtype=np.float64)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ProgramError, SchemaError, TableError
-from crossfeed.grid import plural
 from crossfeed.ingest.frames import read_header, to_polars
 from crossfeed.ingest.table import Table
 from crossfeed.programs.blocks import Program
@@ -26,6 +25,7 @@ from crossfeed.programs.trajectory import COMMAND_UNITS
 from crossfeed.schema import Schema, conversion
 from crossfeed.serving.history import ON_THE_CLOCK, History
 from crossfeed.serving.plan_table import TABLE_ENDINGS, columns_of_file, plan_columns
+from crossfeed.show.tables import plural
 
 STILL = ("MSG", "CYCLE832")  # calls that move nothing
 REMARK = "feeds of logged rows are scaled as they stand; only an NC program is planned anew, with its accelerations"

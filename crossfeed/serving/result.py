@@ -4,14 +4,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from crossfeed.atomic import atomic_file
 from crossfeed.configuration import recorded
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.grid import named
 from crossfeed.json_file import plain
 from crossfeed.serving.measures import ENERGY_UNIT, LEVELS, Estimate, Peak
+from crossfeed.show.tables import ResultTable, ShownByTables, named
+
+if TYPE_CHECKING:
+    from crossfeed.show.figures import Figure
 
 FORMAT = "crossfeed-forecast/1"
 Values = list[float | None]
@@ -104,8 +107,8 @@ class SamplingSettings:
     levels: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class WhatIfResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WhatIfResult(ShownByTables):
     """What forecast.json holds."""
 
     format: str = FORMAT
@@ -139,6 +142,18 @@ class WhatIfResult:
     def from_dict(cls, content: Any, origin: str = "The forecast") -> Self:
         """The very answer that `to_dict` wrote; content that is none is refused."""
         return recorded(cls, content, origin, "a what-if", "crossfeed what-if", "Ask again.")
+
+    def tables(self) -> list[ResultTable]:
+        """Plans side by side, and the highest values under each."""
+        from crossfeed.serving.figure import tables
+
+        return tables(self)
+
+    def figures(self) -> "list[Figure]":
+        """One figure for each sensor: the past, the fan of each plan, the commands."""
+        from crossfeed.serving.figure import figures
+
+        return list(figures(self).values())
 
     def columns(self) -> dict[str, list[Any]]:
         """One entry per plan, time and sensor in each column: mean and quantiles of the sampled futures."""

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossfeed.grid import named, significant
 from crossfeed.ingest.align import missed_commands
 from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.serving.history import History
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.rollout import command_rows, sensor_rows
+from crossfeed.show.tables import named, significant
 from crossfeed.training.measure import WEAK_COMMAND_USE
 
 MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth

@@ -14,9 +14,7 @@ import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.grid import Grid, ShownByGrids, significant
 from crossfeed.json_file import write_sealed
-from crossfeed.plots import save_figure
 from crossfeed.programs.limits import MotionLimits
 from crossfeed.schema import Channel
 from crossfeed.serving.history import History
@@ -44,17 +42,21 @@ from crossfeed.serving.result import (
 )
 from crossfeed.serving.rollout import PERSISTENCE, Rollout, shared_chance, standard_noise
 from crossfeed.serving.warnings import doubt_about, warnings_about, warnings_of
+from crossfeed.show.figures import save_figure
+from crossfeed.show.tables import ResultTable, ShownByTables, significant
 
 if TYPE_CHECKING:
     import polars
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawn
+
+    from crossfeed.show.figures import Figure
 
 FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference too small to be measured
 _SHOWN_ROWS = 60
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(ShownByGrids):
+class WhatIf(ShownByTables):
     """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors).
 
     Examples:
@@ -97,9 +99,10 @@ class WhatIf(ShownByGrids):
 
         return to_pandas(self.to_polars())
 
-    def plot(self, sensors: Sequence[str] = ()) -> "Figure":
+    def plot(self, sensors: Sequence[str] = ()) -> "Drawn":
         """All plans in one figure: fans of the sensors, the commands below, energy at the side."""
         from crossfeed.serving.figure import what_if_figure
+        from crossfeed.show.drawing import draw
 
         check_sensors(
             sensors,
@@ -107,12 +110,15 @@ class WhatIf(ShownByGrids):
             np.isin(self.history.schema.sensor_names, list(self.result.sensors)),
             "The sensor",
         )
-        return what_if_figure(self.result, sensors)
+        return draw(what_if_figure(self.result, sensors))
 
-    def _grids(self) -> list[Grid]:
-        from crossfeed.serving.answer_view import grid
+    def tables(self) -> list[ResultTable]:
+        """Plans side by side, and the highest values under each."""
+        return self.result.tables()
 
-        return [grid(self.result, self.readings, self.warnings)]
+    def figures(self) -> "list[Figure]":
+        """One figure for each sensor: the past, the fan of each plan, the commands."""
+        return self.result.figures()
 
 
 def what_if(
@@ -196,8 +202,9 @@ def _write(result: WhatIfResult, channels: tuple[str, ...], out: Path | str | No
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:
         from crossfeed.serving.figure import what_if_figure
+        from crossfeed.show.drawing import draw
 
-        save_figure(what_if_figure(result, channels), plot)
+        save_figure(draw(what_if_figure(result, channels)), plot)
 
 
 def rows_before(history: History, present: np.ndarray) -> RowsBefore:

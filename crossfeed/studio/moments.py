@@ -14,13 +14,13 @@ import numpy as np
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
-from crossfeed.grid import named
 from crossfeed.ingest.align import align
 from crossfeed.ingest.table import Group, Table
 from crossfeed.json_file import plain
 from crossfeed.live.snapshot import ChannelForecast, Light, Snapshot
 from crossfeed.model.forecast import read_history as read_rows_sent
 from crossfeed.serving.history import History, read_history
+from crossfeed.show.tables import named
 from crossfeed.studio.requests import MomentRequest, RefusalError
 
 ENOUGH = 30  # forecasts that came due before a channel is judged

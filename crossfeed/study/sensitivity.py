@@ -23,14 +23,15 @@ from crossfeed.baselines.runs import ComparisonInputs, do_run
 from crossfeed.claim import claim
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.grid import Grid
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.resample import Rule
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.machines import joanneum, thws
-from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.progress import console
+from crossfeed.show.figures import COLOURS, new_figure, save_figure
+from crossfeed.show.formats import markdown
+from crossfeed.show.tables import ResultTable, plain_table
 from crossfeed.training.run_config import RunConfig
 
 CONTEXT_S, AHEAD_S = 32.0, (1.0, 2.0, 4.0, 8.0, 16.0)
@@ -75,7 +76,7 @@ class Sensitivity:
     ahead_s: tuple[float, ...]
     lines: tuple[SensitivityLine, ...]
 
-    def grids(self) -> list[Grid]:
+    def tables(self) -> list[ResultTable]:
         """One table a side: readings down, models across."""
         found = []
         for side in dict.fromkeys(line.side for line in self.lines):
@@ -89,7 +90,8 @@ class Sensitivity:
                 rows.append([reading, f"{floor.windows:,}", f"{floor.rmse:.3f}", *cells])
             ahead = ", ".join(f"{seconds:g}" for seconds in self.ahead_s)
             title = f"{side.capitalize()}: RMSE {ahead} s ahead over that of persistence (change from {self.reference})"
-            found.append(Grid(title, ["reading", "windows", "persistence", *models], rows))
+            heads = ["reading", "windows", "persistence", *models]
+            found.append(plain_table(title, heads, rows, name=f"sensitivity-{side}"))
         return found
 
     def figure(self, path: Path) -> None:
@@ -116,10 +118,9 @@ class Sensitivity:
         """Save lines, tables and figure; each file appears whole or not at all."""
         content = {"reference": self.reference, "ahead_s": self.ahead_s, "lines": [asdict(line) for line in self.lines]}
         write_sealed(self.folder / "sensitivity.json", content)
-        for grid in self.grids():
-            side = grid.title.split(":")[0].lower()
-            with atomic_file(self.folder / f"sensitivity-{side}.md") as temporary:
-                temporary.write_text(grid.markdown() + "\n", encoding="utf-8")
+        for table in self.tables():
+            with atomic_file(self.folder / f"{table.name}.md") as temporary:
+                temporary.write_text(markdown(table) + "\n", encoding="utf-8")
         self.figure(self.folder / "sensitivity.png")
 
     @classmethod

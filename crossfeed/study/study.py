@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from crossfeed.configuration import override
 from crossfeed.jobs import Engine, LocalEngine
 from crossfeed.model.network_config import Size
+from crossfeed.show.figures import Figure
+from crossfeed.show.tables import ResultTable
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
 from crossfeed.study.confirm import FINALISTS, confirm
-from crossfeed.study.contrast import ContrastLine, MachineLine, contrasts, machine_lines
+from crossfeed.study.contrast import ContrastLine, MachineLine, comparisons, contrasts, machine_lines
 from crossfeed.study.declare import declare
 from crossfeed.study.halving import halve, refuse_plain_search
 from crossfeed.study.lock import lock
@@ -26,6 +28,13 @@ from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
 from crossfeed.study.record.score import CandidateScore, Score
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan_runs, search
+from crossfeed.study.tables import (
+    contrast_table,
+    ledger_table,
+    machines_table,
+    ranking_tables,
+    scores_figure,
+)
 from crossfeed.study.verify import Verification, verify
 from crossfeed.training.run_config import RunConfig, preset
 
@@ -145,6 +154,22 @@ class Study:
     def rank(self, by: Score | None = None, stages: Sequence[str] = ("search", "confirm")) -> list[CandidateScore]:
         """The ranking by the protocol's own score, or by the other one; dropped candidates stand below and say so."""
         return ranking(self.store, by or score_of(self.protocol), stages)
+
+    def tables(self) -> list[ResultTable]:
+        """The ranking, every contrast by the clean RMSE, machines left out, and the ledger, as far as there are any."""
+        judged = any(run.status in ("finished", "invalid") for run in self.store.runs())
+        shown = ranking_tables(self.rank(), score_of(self.protocol)) if judged else []
+        lines = contrasts(self.store) if any(comparisons(self.store)) else []
+        lines = [line for line in lines if line.metric == "clean"]
+        for name in dict.fromkeys(line.contrast for line in lines):
+            shown.append(contrast_table([line for line in lines if line.contrast == name]))
+        strangers = self.held_out()
+        return [*shown, *([machines_table(strangers)] if strangers else []), ledger_table(self.ledger())]
+
+    def figures(self) -> list[Figure]:
+        """Both scores of every candidate; nothing before a run is finished."""
+        runs = [run for run in self.store.runs() if run.stage in ("search", "confirm")]
+        return [scores_figure(self.rank(), runs)] if any(run.status == "finished" for run in runs) else []
 
     def ledger(self) -> list[ledger.Entry]:
         """Everything that happened, in order."""

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import TrainingError
-from crossfeed.grid import plural
 from crossfeed.model.interface import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import ProgressTask, console, progress
+from crossfeed.show.tables import plural
 from crossfeed.training.data import TrainingData
 from crossfeed.training.devices.acceleration import WARM_UP
 from crossfeed.training.devices.distributed import Team

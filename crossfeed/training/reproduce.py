@@ -12,10 +12,10 @@ import torch
 
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
-from crossfeed.grid import plural
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from crossfeed.model.model_file import read_model_file
+from crossfeed.show.tables import plural
 from crossfeed.training.record.folder import IDENTITY, RunFolder, saved_config
 from crossfeed.training.record.history import read_history
 from crossfeed.training.run import train

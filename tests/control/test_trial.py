@@ -3,9 +3,10 @@
 import json
 
 from crossfeed.control.advise import advise
+from crossfeed.control.plan_figure import RecordedPlan
 from crossfeed.control.task import read_task
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.sections.decisions import sections
+from crossfeed.reporting.sections.beside import decisions as sections
 
 
 def test_a_faster_plan_is_faster_on_the_machine_and_the_report_says_so(files):
@@ -15,7 +16,7 @@ def test_a_faster_plan_is_faster_on_the_machine_and_the_report_says_so(files):
     assert played["planned"]["seconds"] < played["as_written"]["seconds"]
     assert played["acted_rightly"] >= 0.8 * played["acted"] > 0
     assert played["acted"] + played["left_alone"] == content["stretches"]["all"]
-    (section,) = sections(Artefacts(files.folder, decisions=[json.loads(json.dumps(content))]))
+    (section,) = sections(Artefacts(files.folder, decisions=[RecordedPlan.from_dict(json.loads(json.dumps(content)))]))
     totals = next(block for block in section.blocks if getattr(block, "name", "") == "decisions-totals")
     words = " ".join(str(row) for row in totals.rows)
     assert "acting was right" in words

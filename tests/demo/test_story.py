@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.claim import claim
-from crossfeed.cli.render.demo import show_headline
+from crossfeed.cli.render.results import show_headline
 from crossfeed.demo import selection
 from crossfeed.demo.headline import sentences
 from crossfeed.demo.settings import DemoSettings

@@ -191,8 +191,8 @@ def test_intervals_frames_and_pictures(house: House, history: pl.DataFrame, plan
     assert frame.equals(forecast.to_polars().to_pandas())
     power = frame[(frame.sensor == "spindle_power") & (frame.horizon == 16)].iloc[0]
     assert (power.unit, power.seconds) == ("kW", 16.0)
-    legend = house.model.forecast(house.b, "table", session="s0", at=39.0).plot().legends[0]
-    assert legend.get_title().get_text().endswith("session s0 from 39 s on"), "a figure did not say of what it is"
+    title = house.model.forecast(house.b, "table", session="s0", at=39.0).plot().texts[0]
+    assert title.get_text().endswith("session s0 from 39 s on"), "a figure did not say of what it is"
     assert len(forecast.plot("spindle_power").axes) == 1 + 2, "a name was taken for thirteen sensors of a letter each"
     figure = forecast.plot()
     assert [axes.get_title(loc="left") for axes in figure.axes][:-2] == [

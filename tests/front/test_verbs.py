@@ -70,7 +70,7 @@ def test_the_verdict_comes_first(house: House, tmp_path: Path) -> None:
     assert len(result.to_polars("horizon")) == len(result.scores) * len(house.model.horizons)
     skill, coverage, horizon = result.plot().axes
     assert [label.get_text() for label in skill.get_yticklabels()] == [
-        one.channel.replace("_", " ") for one in result.verdict().channels
+        f"{one.channel} [{one.unit}]" for one in result.verdict().channels
     ]
     assert len(coverage.lines) >= len(result.verdict().channels)
     assert len(horizon.lines) == len(result.scores)

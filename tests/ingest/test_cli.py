@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crossfeed.cli import app
-from crossfeed.cli.render.logs import show_manifest
+from crossfeed.cli.render.inputs import show_manifest
 from crossfeed.ingest.table import Table
 from crossfeed.machines.mapping import TEMPLATE
 from tests.typed import typed

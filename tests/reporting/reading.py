@@ -7,7 +7,7 @@ from crossfeed.reporting.artefacts import gather
 from crossfeed.reporting.blocks import Document, ReportTable
 from crossfeed.reporting.page import page
 from crossfeed.reporting.report import compose
-from crossfeed.reporting.tables import write_csv
+from crossfeed.show.formats import write_csv
 
 
 def report_on(place: Path) -> tuple[Document, set[str], str]:
@@ -23,7 +23,8 @@ def find_table(document: Document, name: str) -> ReportTable:
 
 def table_of(document: Document, name: str, folder: Path) -> list[dict[str, str]]:
     """One table of a document as its CSV file gives it."""
-    write_csv(find_table(document, name), folder / f"{name}.csv")
+    table = next(table for section in document.sections for table in section.tables() if table.name == name)
+    write_csv(table, folder / f"{name}.csv")
     return rows_of(folder / f"{name}.csv")
 
 

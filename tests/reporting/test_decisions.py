@@ -54,7 +54,7 @@ def test_the_chapter_says_what_the_plan_says(plan: dict[str, Any], tmp_path: Pat
     gain = plan["gain"]
     assert told["gain with energy priced in, 90 %, s"] == f"{gain['low']:.3g} to {gain['high']:.3g}"
     assert told["loads come from"].startswith("forecast (")
-    assert told["added chance of passing a limit"] == f"{100.0 * plan['added_chance']:.1f} %"
+    assert told["added chance of passing a limit"] == f"{100.0 * plan['added_chance']:.1f} % (allowed: 5 %)"
 
 
 def test_the_chapter_says_how_often_it_was_right_in_simulation(plan: dict[str, Any], tmp_path: Path) -> None:

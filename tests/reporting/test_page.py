@@ -166,7 +166,7 @@ def test_a_what_if_without_power_had_no_figure_to_look_at(complete: Path) -> Non
     section = next(one for one in compose(gather(complete)).sections if one.anchor == "what-if")
     (figure,) = section.figures()
     assert figure.name == "what-if-x_torque", "the sensor on which the plans differ is shown first"
-    peaks = next(grid for grid in section.grids() if grid.name == "what-if-peaks")
+    peaks = next(table for table in section.tables() if table.name == "what-if-peaks")
     assert [row["plan"] for row in peaks.rows] == ["fast.csv", "slow.csv"]
 
 

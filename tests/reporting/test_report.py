@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.reporting.artefacts import gather
-from crossfeed.reporting.next_steps import _shell
 from crossfeed.reporting.report import compose, write_report
+from crossfeed.reporting.sections.verdict import _shell
+from crossfeed.show.formats import latex
 from tests.evaluation.small_machine import small_table
 from tests.reporting import material
 from tests.reporting.reading import report_on, table_of
@@ -37,6 +38,27 @@ def test_a_run_with_everything_beside_it_has_every_section_in_order(complete: Pa
         assert f'href="#{anchor}"' in text
     assert all(path.stat().st_size > 0 for path in (*written.tables, *written.figures))
     assert {path.suffix for path in written.tables} == {".csv", ".tex"}
+
+
+def unescaped(text: str, letter: str) -> int:
+    return len(re.findall(rf"(?<!\\){re.escape(letter)}", text))
+
+
+def test_every_table_of_a_report_is_balanced_latex(complete: Path) -> None:
+    tables = [one for section in compose(gather(complete)).sections for one in section.tables()]
+    assert len(tables) > 12
+    for one in tables:
+        text = latex(one)
+        assert unescaped(text, "{") == unescaped(text, "}")
+        assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+        assert text.count(r"\begin{table*}") == text.count(r"\end{table*}") == 1
+        body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+        assert len(body) == len(one.rows)
+        for line in body:
+            assert line.endswith(r" \\")
+            assert unescaped(line, "&") == len(one.columns) - 1
+        assert unescaped(text, "$") % 2 == 0
+        assert not re.search(r"(?<!\\)[#]", text)
 
 
 def test_a_network_without_latents_shows_its_rate_and_the_proxy_instead(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path)
     found = table_of(document, "ranking", tmp_path)
     assert [row["candidate"] for row in found] == [line.candidate for line in searched.rank()]
     assert [float(row["robust"]) for row in found] == [line.robust for line in searched.rank()]
+    assert [table.name for table in searched.tables()] == ["ranking", "ledger"], "a study offers the same itself"
+    assert [figure.name for figure in searched.figures()] == ["ranking"]
 
 
 def test_a_report_ranked_candidates_that_halving_had_dropped_beside_the_rest(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, gather
-from crossfeed.reporting.rivals import against_rivals, rivals
-from crossfeed.reporting.sections.comparison import THIS_MODEL, sections
-from crossfeed.reporting.sections.verdict import verdict
+from crossfeed.reporting.sections.beside import THIS_MODEL, comparison
+from crossfeed.reporting.sections.verdict import against_rivals, rivals, verdict
 from tests.reporting import material
 
 
@@ -70,10 +69,10 @@ def test_seeds_of_a_rival_are_averaged(complete: Path) -> None:
 def test_our_model_was_missing_in_the_plot_of_the_baselines(complete: Path) -> None:
     windows, rmse, _ = on_target(complete)
     found = with_rivals(complete, material.result("ridge", windows, 2 * rmse, {}))
-    (section,) = sections(found)
+    (section,) = comparison(found)
     (figure,) = section.figures()
     for panel in figure.panels:
         assert panel.rows[0] == THIS_MODEL  # type: ignore[union-attr]
-    target = next(grid for grid in section.grids() if grid.name == "comparison-target")
+    target = next(table for table in section.tables() if table.name == "comparison-target")
     assert target.rows[0]["model"] == THIS_MODEL
     assert target.rows[0]["rmse"] == rmse

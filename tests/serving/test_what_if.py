@@ -16,13 +16,14 @@ from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.front.fitted_model import FittedModel
 from crossfeed.front.what_if import what_if
 from crossfeed.json_file import read_sealed
-from crossfeed.plots import save_figure
 from crossfeed.serving.figure import what_if_figure
 from crossfeed.serving.history import History, read_history
 from crossfeed.serving.measures import Estimate
 from crossfeed.serving.plan import PlannedCommands
 from crossfeed.serving.result import WhatIfResult
 from crossfeed.serving.what_if import FAINTEST, WhatIf, compared, plan_forecast, reading, rows_before
+from crossfeed.show.drawing import draw
+from crossfeed.show.figures import save_figure
 from tests.evaluation.small_machine import small_table
 from tests.serving.conftest import Place
 
@@ -165,11 +166,11 @@ def test_the_documented_format_is_the_written_one(place: Place) -> None:
 
 def test_a_start_up_before_the_rows_that_are_shown_does_not_set_the_scale(place: Place) -> None:
     stored = ask(place, {"a": PLAN}, at=30.0, seconds=10.0).result
-    before = what_if_figure(stored, ["power"]).axes[0].get_ylim()
+    before = what_if_figure(stored, ["power"]).panels[0].y_range()
     stored.history.sensors["power"][0] = 1e6
-    panel = what_if_figure(stored, ["power"]).axes[0]
-    assert panel.get_ylim() == before
-    assert panel.get_xlim()[0] > stored.history.time[0]
+    panel = what_if_figure(stored, ["power"]).panels[0]
+    assert panel.y_range() == before
+    assert panel.x_range()[0] > stored.history.time[0]
 
 
 def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_path: Path) -> None:
@@ -180,10 +181,10 @@ def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_
     with pytest.raises(StorageError, match=r"does not hold what a what-if records: plans: "):
         WhatIfResult.from_dict(answer.to_dict() | {"plans": 17})
     for name in ("figure.png", "figure.svg"):
-        save_figure(what_if_figure(stored, ["power"]), tmp_path / name)
+        save_figure(draw(what_if_figure(stored, ["power"])), tmp_path / name)
         assert (tmp_path / name).stat().st_size > 10_000
     with pytest.raises(StorageError, match=r"cannot be written as 'figure\.gif'"):
-        save_figure(what_if_figure(stored), tmp_path / "figure.gif")
+        save_figure(draw(what_if_figure(stored)), tmp_path / "figure.gif")
 
 
 def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_the_command_line_prints_a_table_and_json(place: Place, tmp_path: Path) 
     words += ["--compare", str(plan), "--limit", "power=1", "--samples", "20", "--seconds", "8", "--device", "cpu"]
     shown = CliRunner().invoke(app, [*words, "--plot", str(tmp_path / "a.png")], env={"COLUMNS": "160"})
     assert shown.exit_code == 0, shown.output
-    for text in ("energy in Wh", "to the first", "P(above 1)", "peak power in kW", "warning: plan.csv: spindle_speed"):
+    for text in ("energy in Wh", "to the first", "P(above the limit)", "kW", "warning: plan.csv: spindle_speed"):
         assert text in shown.output
     assert (tmp_path / "a.png").exists()
     printed = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)

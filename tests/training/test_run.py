@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from crossfeed.cli.render.training import remarks
+from crossfeed.cli.render.results import remarks
 from crossfeed.configuration import override, read_yaml
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.ingest.table import Table

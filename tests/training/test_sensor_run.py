@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossfeed.cli.render.training import show_training
+from crossfeed.cli.render.results import show_training
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel

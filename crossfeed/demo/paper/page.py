@@ -13,12 +13,12 @@ from crossfeed.demo.paper.settings import PaperSettings
 from crossfeed.demo.paper.source import ESTIMATE
 from crossfeed.demo.paper.target import LATENT
 from crossfeed.demo.selection import LOCK, REFUSAL, RESULT, STUDY, chosen_run, opening
-from crossfeed.grid import plural
 from crossfeed.json_file import read_sealed, write_sealed
 from crossfeed.reporting.artefacts import Artefacts, gather
-from crossfeed.reporting.blocks import Block, Document, Figure, Note, ReportTable, Section, VerdictBox, columns
-from crossfeed.reporting.panels import Dot, Dots
+from crossfeed.reporting.blocks import Block, Document, Note, Section, VerdictBox
 from crossfeed.reporting.report import WrittenReport, compose, write_document
+from crossfeed.show.figures import Dot, Dots, Figure
+from crossfeed.show.tables import ResultTable, columns, plural
 from crossfeed.study.study import Study
 from crossfeed.training.loop import spoken
 
@@ -106,7 +106,7 @@ def _beside(lines: Mapping[str, list[ComparedNumber]], settings: PaperSettings) 
     return Section("paper", "Published and made here", lead, tuple(blocks))
 
 
-def _table(table: PublishedTable, lines: Sequence[ComparedNumber], words: Mapping[str, str]) -> ReportTable:
+def _table(table: PublishedTable, lines: Sequence[ComparedNumber], words: Mapping[str, str]) -> ResultTable:
     rows = tuple(
         {
             "row": line.label, "column": _title(line.column), "published": line.published.cell(),
@@ -120,7 +120,7 @@ def _table(table: PublishedTable, lines: Sequence[ComparedNumber], words: Mappin
         ("difference", "difference"), ("verdict", "verdict", "text"),
     )  # fmt: skip
     caption = f"{table.where}: {table.title}."
-    return ReportTable(f"paper-{table.name.replace('_', '-')}", caption, heads, rows, folded=len(rows) > 24)
+    return ResultTable(f"paper-{table.name.replace('_', '-')}", caption, heads, rows, folded=len(rows) > 24)
 
 
 def _title(column: str) -> str:
@@ -159,7 +159,7 @@ def _owed(folder: Path) -> Section:
         ]
         heads = columns(("what", "locked model on the target", "text"), ("value", "with 95 % interval over runs"))
         caption = f"The locked model on {plural(len(result['runs']), 'run')}: the runs are the independent units."
-        blocks.append(ReportTable("owed-runs", caption, heads, tuple(rows)))
+        blocks.append(ResultTable("owed-runs", caption, heads, tuple(rows)))
     if (folder / LATENT).exists():
         blocks.append(_latent(read_sealed(folder / LATENT)))
         blocks.append(Note("These arms were trained before the opening and judged after the release: for orientation."))
@@ -172,7 +172,7 @@ def _is_plan(record: Any) -> bool:
     return isinstance(record, Mapping) and "rmse_ratio" in record
 
 
-def _latent(result: Mapping[str, Any]) -> ReportTable:
+def _latent(result: Mapping[str, Any]) -> ResultTable:
     """Every run of the locked configuration and of the arms without the latent objective."""
     rows = tuple(
         {
@@ -187,7 +187,7 @@ def _latent(result: Mapping[str, Any]) -> ReportTable:
         ("nll", "NLL"), ("coverage90", "in 90 %", "share"), ("shuffled", "shuffled / true"),
     )  # fmt: skip
     caption = "The locked configuration (as_it_is) and arms without the latent objective, on the target."
-    return ReportTable("owed-no-latent", caption, heads, rows, lowest=("mae", "crps", "nll"))
+    return ResultTable("owed-no-latent", caption, heads, rows, lowest=("mae", "crps", "nll"))
 
 
 def _with_bounds(interval: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _merged(study: Study, numbers: Made) -> Section:
         *((key, _title(key)) for key in _SEARCH),
     )  # fmt: skip
     caption = "Appendices A to C merged: what each candidate varies and what came of it (mean ± SD over valid seeds)."
-    table = ReportTable("search-merged", caption, heads, rows, label="search-merged", folded=True)
+    table = ResultTable("search-merged", caption, heads, rows, label="search-merged", folded=True)
     return Section("search-merged", "The search in one table", "Twenty candidates, 25 columns.", (table,))
 
 
@@ -238,7 +238,7 @@ def _times(folder: Path, chapters: Sequence[tuple[str, str]]) -> Section:
     if (folder / ESTIMATE).exists():
         before = read_sealed(folder / ESTIMATE)
         told += f" Said before the search, for its runs alone: about {spoken(before['seconds'])} if none stopped early."
-    table = ReportTable("times", "Seconds of each chapter; an interrupted one counts its last sitting.", heads, rows)
+    table = ResultTable("times", "Seconds of each chapter; an interrupted one counts its last sitting.", heads, rows)
     return Section("times", "What it cost", told, (table,))
 
 

@@ -13,12 +13,12 @@ from crossfeed.demo.paper.settings import MINIMUM_SEEDS, NO_LATENT, PaperSetting
 from crossfeed.demo.selection import AUDIT, LOCK, REFUSAL, STUDY, chosen_run, is_locked
 from crossfeed.demo.tables import RAW, SOURCE, TARGET
 from crossfeed.errors import ConfigError, LogError, TableError
-from crossfeed.grid import plural
 from crossfeed.ingest.pipeline import ingest
 from crossfeed.ingest.table import Table
 from crossfeed.jobs import LocalEngine
 from crossfeed.json_file import write_json, write_sealed
 from crossfeed.machines.log_formats import log_format_named
+from crossfeed.show.tables import plural
 from crossfeed.study.confirm import FINALISTS, LEADERS
 from crossfeed.study.ready import arms, plan_ready
 from crossfeed.study.record.confirmation import passed_over

@@ -16,9 +16,9 @@ from crossfeed.machines.simulated.parameters import Logging, MachineParameters
 from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
 from crossfeed.machines.simulated.shop import open_shop
 from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.plots import COLOURS, new_figure, save_figure
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
+from crossfeed.show.figures import COLOURS, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

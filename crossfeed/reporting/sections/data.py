@@ -1,16 +1,16 @@
 """Data audit and split: what went in, and who may see what."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
+from crossfeed.audits.finding import AuditReport
 from crossfeed.evaluation.verdict import words
-from crossfeed.grid import plural
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Note, ReportTable, Section, Tone, columns, filled, section
+from crossfeed.reporting.blocks import Block, Note, Section, Tone, section
+from crossfeed.show.tables import ResultTable, columns, filled, plural
 
 
-def sections(found: Artefacts) -> list[Section]:
+def data(found: Artefacts) -> list[Section]:
     """The audit, if there was one, and the split."""
     return [*_audit(found), *_split(found)]
 
@@ -25,24 +25,19 @@ def _audit(found: Artefacts) -> list[Section]:
     return section("data", "Data audit", lead, blocks)
 
 
-def _findings(report: Mapping[str, Any]) -> list[Block]:
-    told = f"{plural(report['violations'], 'violation')} and {plural(report['warnings'], 'warning')} in "
-    told += f"{words([str(name) for name in report['tables']])}; checks: {', '.join(report['ran'])}."
-    tone: Tone = "bad" if report["violations"] else "fair" if report["warnings"] else "good"
+def _findings(report: AuditReport) -> list[Block]:
+    told = f"{plural(len(report.violations), 'violation')} and {plural(len(report.warnings), 'warning')} in "
+    told += f"{words(list(report.audited))}; checks: {', '.join(report.ran)}."
+    tone: Tone = "bad" if report.violations else "fair" if report.warnings else "good"
     blocks: list[Block] = [Note(told, tone)]
-    rows = [{key: one.get(key) for key in ("severity", "check", "subject", "measured", "meaning", "cause", "remedy")}
-            for one in report["findings"]]  # fmt: skip
-    if rows:
-        heads = [(key, key, "text") for key in ("severity", "check", "subject", "measured", "meaning", "cause")]
-        serious = any(row["severity"] != "note" for row in rows)
-        caption = "What the audit found. A violation spoils results, a warning may, a note never does."
-        blocks.append(
-            ReportTable("audit", caption, columns(*heads, ("remedy", "to do", "text")), tuple(rows), folded=not serious)
-        )
+    serious = bool(report.violations or report.warnings)
+    caption = "What the audit found. A violation spoils results, a warning may, a note never does."
+    if report.findings:
+        blocks += [replace(table, caption=caption, remarks=(), folded=not serious) for table in report.tables()]
     return blocks
 
 
-def _tables(found: Artefacts) -> ReportTable:
+def _tables(found: Artefacts) -> ResultTable:
     """The paper's table of the protocol: one row per machine table, without a row of the sealed one being read."""
     assert found.study is not None
     protocol = found.study.protocol
@@ -69,7 +64,7 @@ def _tables(found: Artefacts) -> ReportTable:
         ("rows", "rows", "count"), ("groups", "sessions", "count"), ("sensors", "shared sensors", "count"),
         ("fingerprint", "fingerprint", "hash"),
     )  # fmt: skip
-    return ReportTable("data", "Machines of the study.", heads, tuple(rows), label="data")
+    return ResultTable("data", "Machines of the study.", heads, tuple(rows), label="data")
 
 
 def _split(found: Artefacts) -> list[Section]:
@@ -95,4 +90,4 @@ def _split(found: Artefacts) -> list[Section]:
         ("lost", "not offered", "count"), ("window_hash", "hash of the windows", "hash"),
     )  # fmt: skip
     caption = "Windows of each side. Not offered: windows that would touch a missing command or a gap in the clock."
-    return [Section("split", "Split", lead, (ReportTable("split", caption, filled(heads, rows), rows),))]
+    return [Section("split", "Split", lead, (ResultTable("split", caption, filled(heads, rows), rows),))]

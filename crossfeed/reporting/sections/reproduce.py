@@ -9,14 +9,15 @@ from typing import Any
 import crossfeed
 from crossfeed.processes import in_forked_process
 from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.blocks import Block, Listing, Note, ReportTable, Section, columns
+from crossfeed.reporting.blocks import Block, Listing, Note, Section
+from crossfeed.show.tables import ResultTable, columns
 from crossfeed.study.record.declaration import Declaration
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
 _SHOWN = 40
 
 
-def sections(found: Artefacts) -> list[Section]:
+def reproduce(found: Artefacts) -> list[Section]:
     """How long things took, and how to repeat them."""
     return [*_timing(found), _reproduce(found)]
 
@@ -31,10 +32,10 @@ def _timing(found: Artefacts) -> list[Section]:
             whole = trained + validated
             detail = f"{validated / max(whole, 1e-9):.0%} of it validation"
             rows.append(_spent(f"{found.run.name}, {stage}", len(epochs), "epochs", whole / len(epochs), detail))
-    for row in found.comparison.get("rows", []):
-        if row["seeds"] and row["seconds"]:
-            detail = f"{row['parameters']:,} numbers"
-            rows.append(_spent(f"baseline {row['model']}", row["seeds"], "seeds", row["seconds"], detail))
+    for row in found.comparison.rows if found.comparison else ():
+        if row.seeds and row.seconds:
+            detail = f"{row.parameters:,} numbers"
+            rows.append(_spent(f"baseline {row.model}", row.seeds, "seeds", row.seconds, detail))
     if not rows:
         return []
     device = found.run.summary.get("device") if found.run else None
@@ -44,7 +45,7 @@ def _timing(found: Artefacts) -> list[Section]:
     )  # fmt: skip
     caption = f"Wall time{f' on {device}' if device else ''}; other work on the machine counts in."
     lead = "What the numbers cost. Training time is measured by the runs themselves."
-    return [Section("timing", "Timing", lead, (ReportTable("timing", caption, heads, tuple(rows)),))]
+    return [Section("timing", "Timing", lead, (ResultTable("timing", caption, heads, tuple(rows)),))]
 
 
 def _spent(what: str, count: int, of: str, each: float, detail: str) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def _reproduce(found: Artefacts) -> Section:
         )
         heads = columns(("setting", "setting", "text"), ("value", "here", "text"), ("preset", "preset", "text"))
         blocks.append(
-            ReportTable("settings", "Settings that differ from the preset.", heads, rows, folded=len(rows) > 8)
+            ResultTable("settings", "Settings that differ from the preset.", heads, rows, folded=len(rows) > 8)
         )
     blocks.append(
         Note("The same seeds, tables and versions give the same numbers; on a CPU with as many threads bit by bit.")
@@ -123,7 +124,7 @@ def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any
     return [*lines, f"crossfeed study verify {study.folder.name}"]
 
 
-def _versions(found: Artefacts) -> ReportTable:
+def _versions(found: Artefacts) -> ResultTable:
     versions = {"crossfeed, this report": crossfeed.__version__, "Python": platform.python_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):  # a report can be made where torch came without metadata
@@ -141,4 +142,4 @@ def _versions(found: Artefacts) -> ReportTable:
         versions |= {f"windows, {part}": facts["hash"] for part, facts in data["windows"].items()}
     heads = columns(("what", "what", "text"), ("value", "version or hash", "text"))
     rows = tuple({"what": what, "value": value} for what, value in versions.items())
-    return ReportTable("versions", "Versions and hashes.", heads, rows)
+    return ResultTable("versions", "Versions and hashes.", heads, rows)

@@ -1,11 +1,13 @@
-"""Training curves, with the health of the latents where there are any."""
+"""Training curves with the health of the latents, and the gate that keeps collapsed runs out of the ranking."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.reporting.artefacts import Artefacts, RunFacts
-from crossfeed.reporting.blocks import Block, Figure, Note, ReportTable, Section, columns, section
-from crossfeed.reporting.panels import XY, Line
+from crossfeed.reporting.blocks import Block, Note, Section, section
+from crossfeed.reporting.study_facts import StudyFacts
+from crossfeed.show.figures import XY, Dot, Dots, Figure, Line
+from crossfeed.show.tables import ResultTable, columns
 
 # Latents by what they are called in a figure, and their colours.
 SIDES = {"context": ("context", 0), "target": ("teacher", 1), "predicted": ("predicted", 3)}
@@ -13,7 +15,7 @@ NO_LATENTS = "This network compares no latents with each other: there are no lat
 _STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
 
 
-def sections(found: Artefacts) -> list[Section]:
+def training(found: Artefacts) -> list[Section]:
     """How the shown run learned."""
     run = found.run
     if run is None or not run.history:
@@ -118,7 +120,7 @@ def _health(run: RunFacts) -> Figure:
     return Figure("latent-health", caption, tuple(panels), legend)
 
 
-def _stages(summary: Mapping[str, Any]) -> ReportTable:
+def _stages(summary: Mapping[str, Any]) -> ResultTable:
     rows = tuple(
         {
             "stage": _STAGES.get(stage, stage), "epochs": facts["epochs"], "kept": facts["best_epoch"] + 1,
@@ -132,4 +134,81 @@ def _stages(summary: Mapping[str, Any]) -> ReportTable:
         ("stage", "stage", "text"), ("epochs", "epochs", "count"), ("kept", "kept epoch", "count"), ("score", "score"),
         *(latents if any(row["target_rank"] is not None for row in rows) else ()), ("seconds", "time", "seconds"),
     )  # fmt: skip
-    return ReportTable("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
+    return ResultTable("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
+
+
+def gate(found: Artefacts) -> list[Section]:
+    """Every finished run of a study at the gate."""
+    if found.study is None:
+        return []
+    health = found.study.protocol["config"]["training"]["health"]
+    rows = _gate_rows(found.study, health)
+    if not rows:
+        return []
+    out = [row["run"] for row in rows if row["gate"] == "out"]
+    told = (
+        f"{len(out)} of {len(rows)} finished runs entered no ranking: {', '.join(out)}."
+        if out
+        else f"All {len(rows)} finished runs passed."
+    )
+    lead = (
+        "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "
+        "its numbers is kept out; a collapse after fine-tuning is flagged and costs points."
+    )
+    blocks = (Note(told, "fair" if out else "good"), *_gate_blocks(rows, health))
+    return [Section("gate", "Collapse gate", lead, blocks)]
+
+
+def _gate_rows(study: StudyFacts, health: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every finished run: whether it passed, and what decided."""
+    gated, rows = health["latents"][0], []
+    for run in study.runs:
+        if run.status not in ("finished", "invalid"):
+            continue
+        bundle = run.outcome.get("bundle", {})
+        latents = bundle.get("health", {})
+        invalid, flagged = run.outcome.get("invalid") or "", "; ".join(bundle.get("collapse_reasons") or [])
+        rows.append(
+            {
+                "run": run.name, "gate": "out" if invalid else "flagged" if flagged else "passed",
+                **{f"{side}_rank": latents.get(f"{side}_rank") for side in SIDES},
+                "varying": latents.get(f"{gated}_varying"), "spread": latents.get(f"{gated}_{health['spread']}_spread"),
+                "command_ratio": bundle.get("command_ratio"), "reason": invalid or flagged or "",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _gate_blocks(rows: list[dict[str, Any]], health: dict[str, Any]) -> list[Block]:
+    """The ranks as a figure, where runs have latents, and all that was measured as a table."""
+    gated = health["latents"][0]
+    measured = [row for row in rows if row[f"{gated}_rank"] is not None]
+    latents = (
+        ("context_rank", "rank of context", "share"), ("target_rank", "of target", "share"),
+        ("predicted_rank", "of predicted", "share"), ("varying", "varying"), ("spread", f"{health['spread']} spread"),
+    )  # fmt: skip
+    heads = columns(
+        ("run", "run", "text"), ("gate", "gate", "text"), *(latents if measured else ()),
+        ("command_ratio", "shuffled / true"), ("reason", "why", "text"),
+    )  # fmt: skip
+    blocks: list[Block] = []
+    if measured:
+        panel = Dots.single_series(
+            f"Rank of the {gated} latents at the end", "share of the width", "run",
+            {str(row["run"]): Dot(row[f"{gated}_rank"]) for row in measured}, reference=float(health["rank_floor"]),
+        )  # fmt: skip
+        caption = (
+            "Rank after fine-tuning: left of the dotted line is collapsed. A run may be out for what happened in "
+            "pretraining; the table says why."
+        )
+        blocks.append(Figure("collapse-gate", caption, (panel,)))
+        told = (
+            f"which looks at {' and '.join(health['latents'])} latents: ranks of all three after fine-tuning, varying "
+            f"part and spread of the {gated} ones, and the error"
+        )
+    else:
+        blocks.append(Note(NO_LATENTS, "good"))
+        told = "by the error"
+    caption = f"Every finished run at the gate, {told} under shuffled commands."
+    blocks.append(ResultTable("collapse-gate", caption, heads, tuple(rows), folded=len(rows) > 12))
+    return blocks

@@ -1,15 +1,22 @@
-"""The box at the top: may the model be trusted on the other machine, and on which channels?"""
+"""The box at the top: may the model be trusted, is anyone simpler as good, and what would complete the report?"""
 
-from crossfeed.evaluation.result import Evaluation
-from crossfeed.json_file import plain
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from statistics import fmean
+from typing import Any
+
+from crossfeed.baselines import ARMS
+from crossfeed.evaluation.result_view import sentences
 from crossfeed.reporting.artefacts import Artefacts
 from crossfeed.reporting.blocks import VerdictBox
-from crossfeed.reporting.next_steps import next_steps
-from crossfeed.reporting.numbers import interval, number, share
-from crossfeed.reporting.rivals import against_rivals, rivals
-from crossfeed.training.measure import WEAK_COMMAND_USE
+from crossfeed.reporting.study_facts import StudyFacts
+from crossfeed.show.tables import number, plural
 
 QUESTION = "May the model be trusted on the other machine, and on which channels?"
+# The last value is a floor of every evaluation already.
+_NO_RIVALS = (*ARMS, "persistence")
 
 
 def verdict(found: Artefacts) -> VerdictBox:
@@ -20,39 +27,10 @@ def verdict(found: Artefacts) -> VerdictBox:
         return _not_known_yet(found, steps)
     evaluation, name = known.evaluation, known.name
     said = evaluation.verdict(name, {rival.name: rival.by_channel for rival in rivals(found)})
-    sentences = (
-        headline_sentence(evaluation, name), against_rivals(found), command_sentence(evaluation, name),
-        _adapted(found), _trustworthy(found),
-    )  # fmt: skip
-    told = tuple(line for line in sentences if line)
+    headline, *listening = sentences(evaluation, name)
+    lines = (headline, against_rivals(found), *listening, _adapted(found), _trustworthy(found))
+    told = tuple(line for line in lines if line)
     return VerdictBox(QUESTION, said.answer, said.light, told, said.channels, tuple(steps))
-
-
-def headline_sentence(found: Evaluation, name: str) -> str:
-    """The headline in one sentence, beside what costs nothing."""
-    scores, floor = found.scores[name], found.scores.get("persistence")
-    skill = found.intervals[name].get("skill_rmse")
-    units = f"{len(found.runs)} {found.unit}s"
-    told = f"On {found.windows:,} windows of {units} its RMSE is {number(scores['rmse'])}"
-    if floor:
-        told += f" (repeating the last value: {number(floor['rmse'])})"
-    told += f"; skill {interval(plain(skill))}." if skill else "."
-    if scores.get("coverage90") is not None:
-        told += f" Its 90 % intervals hold {share(scores['coverage90'])} of what happened."
-    return told
-
-
-def command_sentence(found: Evaluation, name: str) -> str:
-    """Whether the planned commands count; nothing where nobody asked."""
-    use = found.command_use.get(name)
-    ratio = use.plans["shuffled"].rmse_ratio if use and "shuffled" in use.plans else None
-    if ratio is None or ratio.estimate is None:
-        return ""
-    sure = ratio.low if ratio.low is not None else ratio.estimate
-    told = f"With the plan of another moment its error is {interval(plain(ratio))} times as large"
-    if sure >= WEAK_COMMAND_USE:
-        return f"{told}: it listens to the planned commands."
-    return f"{told}: it hardly listens to the planned commands, so do not compare plans with it yet."
 
 
 def _adapted(found: Artefacts) -> str:
@@ -104,3 +82,128 @@ def _not_known_yet(found: Artefacts, steps: list[str]) -> VerdictBox:
         runs = f"{done} of {len(study.runs)} planned runs are finished" if study.runs else "no run is planned yet"
         told = [f"The study has not locked a model yet: {runs}."]
     return VerdictBox(QUESTION, "Not known yet.", "next", tuple(told), (), tuple(steps))
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One baseline on the target, mean over its seeds."""
+
+    name: str
+    rmse: float
+    by_channel: Mapping[str, float]
+
+
+def rivals(found: Artefacts) -> list[Rival]:
+    """The baselines that met the windows of the target's evaluation; none where they met others."""
+    known = found.on_target()
+    windows = known.evaluation.windows if known else None
+    scores: dict[str, list[Mapping[str, Any]]] = {}
+    for result in found.comparison_results:
+        on_target = result["scores"].get("target")
+        if result["status"] == "finished" and on_target and on_target["windows"] == windows:
+            scores.setdefault(str(result["model"]), []).append(on_target)
+    return [
+        Rival(name, fmean(one["rmse"] for one in seeds), _channels(seeds))
+        for name, seeds in scores.items()
+        if name not in _NO_RIVALS
+    ]
+
+
+def _channels(seeds: list[Mapping[str, Any]]) -> dict[str, float]:
+    """The channels that every seed has numbers for."""
+    tables = [seed.get("rmse_by_channel") or {} for seed in seeds]
+    return {
+        channel: fmean(table[channel] for table in tables)
+        for channel in tables[0]
+        if all(table.get(channel) is not None for table in tables)
+    }
+
+
+def against_rivals(found: Artefacts) -> str:
+    """Whether anyone who was run is ahead, in one sentence; nothing where nobody was."""
+    known, others = found.on_target(), rivals(found)
+    if known is None or not others:
+        return ""
+    own = known.evaluation.scores[known.name]["rmse"]
+    ahead = sorted((one for one in others if own is not None and one.rmse <= own), key=lambda one: one.rmse)
+    run = f"{plural(len(others), 'rival')} that {'was' if len(others) == 1 else 'were'} run on the same windows"
+    if ahead:
+        named = ", ".join(f"{one.name} ({number(one.rmse)})" for one in ahead)
+        return f"Of {run} {'one is' if len(ahead) == 1 else f'{len(ahead)} are'} as good or better by RMSE: {named}."
+    best = min(others, key=lambda one: one.rmse)
+    return f"Of {run} none is as good by RMSE; the best is {best.name} with {number(best.rmse)}."
+
+
+def next_steps(found: Artefacts) -> list[str]:
+    """Sentences with a command each, the next one first; empty when nothing is missing."""
+    if found.study is None:
+        return _for_run(found)
+    return _for_study(found.study) or _extras(found)
+
+
+def _shell(path: Path) -> str:
+    """A path as a shell takes it."""
+    return quote(str(path))
+
+
+def _for_run(found: Artefacts) -> list[str]:
+    steps = []
+    if found.run is not None and not found.run.summary:
+        steps.append(
+            f"Finish the training: crossfeed train --out {_shell(found.folder)} --resume --table SOURCE.parquet"
+        )
+    if not found.evaluations:
+        steps.append(
+            f"Judge it on another machine: crossfeed evaluate {_shell(found.folder)} --table TARGET.parquet "
+            "--source SOURCE.parquet --out evaluation"
+        )
+    return steps + _extras(found)
+
+
+def _for_study(study: StudyFacts) -> list[str]:
+    """The step of the protocol that comes next; none after the opening."""
+    folder = _shell(study.folder)
+    unfinished = [run for run in study.runs if run.status not in ("finished", "invalid")]
+    if not study.runs:
+        return [f"Train the candidates: crossfeed study search {folder}"]
+    if unfinished:
+        return [f"Finish the {len(unfinished)} runs that are planned: crossfeed study search {folder} --planned"]
+    if study.lock is None:
+        if study.confirmation is None:
+            return [f"Confirm the leader with more seeds: crossfeed study confirm {folder}"]
+        if study.refusals:
+            return [
+                f"The study cannot be locked: {refusal.reason}. Then: {refusal.command(folder)}"
+                for refusal in study.refusals
+            ]
+        return [f"Freeze the leader: crossfeed study lock {folder}"]
+    if study.protocol["vault"] and study.confirmatory is None:
+        return [f"Open the target, once: crossfeed study unseal {folder}"]
+    return []
+
+
+def _extras(found: Artefacts) -> list[str]:
+    """What would make a finished report more complete."""
+    study = found.study
+    model = _shell(found.folder / "runs" / study.shown_run if study and study.shown_run else found.folder)
+    steps = []
+    wanting = not (found.comparison and found.forecasts)
+    if study is not None and study.confirmatory is not None and wanting and not study.entries("release"):
+        steps.append(f"Get the target tables back for what follows: crossfeed study release {_shell(study.folder)} OUT")
+    if study is not None and found.on_target() and not any(one.robustness for one in found.evaluations):
+        steps.append(
+            f"Robustness and the source's test side: crossfeed evaluate {model} --table SOURCE.parquet --suite full "
+            "--out evaluation"
+        )
+    if not found.adaptation:
+        steps.append(f"Few-shot curves: crossfeed adapt {model} --table TARGET.parquet --out adaptation")
+    if not found.comparison:
+        steps.append("Baselines: crossfeed compare --table SOURCE.parquet --target TARGET.parquet --out comparison")
+    if not found.forecasts:
+        steps.append(
+            f"What if: crossfeed what-if {model} --history LOG.parquet --commands PLAN.csv --compare OTHER.csv "
+            "--out forecast"
+        )
+    if not found.audits:
+        steps.append("Data audit: crossfeed audit SOURCE.parquet --json > audit.json")
+    return steps

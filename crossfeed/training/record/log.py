@@ -11,7 +11,7 @@ import torch
 import crossfeed
 from crossfeed.atomic import storage_error
 from crossfeed.errors import CrossfeedError
-from crossfeed.grid import plural
+from crossfeed.show.tables import plural
 from crossfeed.training.data import TrainingData
 from crossfeed.training.record.history import Row
 from crossfeed.training.run_config import RunConfig

@@ -3,7 +3,7 @@
 import pytest
 
 from crossfeed.audits.finding import AuditReport, Finding, Severity
-from crossfeed.cli.render.audit import show_audit
+from crossfeed.cli.render.results import show_audit
 
 
 def finding(severity: Severity, subject: str) -> Finding:

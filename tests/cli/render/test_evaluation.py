@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from crossfeed.cli.render.evaluation import show_evaluation, verdict_lines
+from crossfeed.cli.render.results import show_evaluation, verdict_lines
 from crossfeed.evaluation.result import Evaluation
 from tests.reporting import material
 
@@ -18,7 +18,7 @@ def full() -> Evaluation:
 
 def shown(found: Evaluation, monkeypatch: pytest.MonkeyPatch) -> str:
     target = Console(file=io.StringIO(), width=200)
-    monkeypatch.setattr("crossfeed.cli.render.evaluation.output", lambda: target)
+    monkeypatch.setattr("crossfeed.cli.render.printing.output", lambda: target)
     show_evaluation(found)
     return target.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 

@@ -1,6 +1,6 @@
 """What `crossfeed inspect` shows."""
 
-from crossfeed.cli.render.model import _text
+from crossfeed.cli.render.inputs import _text
 
 
 def test_ranges_of_commands_had_sixteen_digits() -> None:

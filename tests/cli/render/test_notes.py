@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossfeed.cli.render.grid import next_step
+from crossfeed.cli.render.printing import next_step
 
 
 def test_the_next_command_broke_at_the_blank_of_a_path(capsys: pytest.CaptureFixture[str]) -> None:
