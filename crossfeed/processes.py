@@ -34,6 +34,20 @@ def in_own_command() -> bool:
 
 
 @contextmanager
+def as_own_command(whether: bool) -> Iterator[None]:
+    """In this block the process counts as one of our commands, or as somebody else's: as the one that is repeated."""
+    before = os.environ.pop(_OWN, None)
+    if whether:
+        begin_own_command()
+    try:
+        yield
+    finally:
+        os.environ.pop(_OWN, None)
+        if before is not None:
+            os.environ[_OWN] = before
+
+
+@contextmanager
 def starting_children() -> Iterator[None]:
     """Processes started in this block never hear Ctrl-C; those of our own commands do not read the command again."""
     if CAN_MASK:  # Python's own helper for new interpreters ends every mask when it is started, so it comes first

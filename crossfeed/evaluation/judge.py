@@ -143,7 +143,7 @@ def evaluate(
     """
     opened, file = as_opened(model, device), Path(table).name if isinstance(table, Path | str) else ""
     schema = opened.model.schema
-    sources = [as_table(one, schema, "source") for one in (several(source) if source != () else [])]
+    sources = [as_table(one, schema, "source") for one in (several(source) if source not in ((), []) else [])]
     table = as_table(table, schema)
     opened = opened.meets(table)
     if new_sensors:

@@ -30,7 +30,7 @@ def register_log_format(log_format: LogFormat) -> None:
 def log_formats() -> dict[str, LogFormat]:
     """Every kind of log by its name, ours first."""
     _load()
-    return dict(_REGISTERED)
+    return {name: _REGISTERED[name] for name in (*_BUNDLED, *(name for name in _REGISTERED if name not in _BUNDLED))}
 
 
 @cache

@@ -17,9 +17,9 @@ import torch
 
 from crossfeed.atomic import atomic_file
 from crossfeed.baselines.budget import Budget, Size
+from crossfeed.baselines.compare import ComparisonInputs, do_run
 from crossfeed.baselines.contenders import Setting, config_of, line_up, target_set
 from crossfeed.baselines.results import Result
-from crossfeed.baselines.runs import ComparisonInputs, do_run
 from crossfeed.claim import claim
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError

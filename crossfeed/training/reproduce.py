@@ -15,6 +15,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.ingest.table import Table
 from crossfeed.json_file import read_sealed
 from crossfeed.model.model_file import read_model_file
+from crossfeed.processes import as_own_command
 from crossfeed.show.tables import plural
 from crossfeed.training.record.folder import IDENTITY, RunFolder, saved_config
 from crossfeed.training.record.history import read_history
@@ -64,7 +65,8 @@ def reproduce(
         )
     _check_inputs(first.path, tables, pretrained)
     summary = read_sealed(first.summary)
-    asked = threads or summary.get("environment", {}).get("threads") or torch.get_num_threads()
+    recorded = summary.get("environment", {})
+    asked = threads or recorded.get("threads") or torch.get_num_threads()
     before = torch.get_num_threads()
     destination: AbstractContextManager[Any] = nullcontext(out) if out is not None else tempfile.TemporaryDirectory()
     with destination as folder:
@@ -72,7 +74,8 @@ def reproduce(
         torch.set_num_threads(asked)
         try:
             resolved = parse(RunConfig, config, f"The configuration in {first.path}")
-            train(tables, resolved, target, device=summary["device"], pretrained=pretrained)
+            with as_own_command(recorded.get("wide_products", False)):
+                train(tables, resolved, target, device=summary["device"], pretrained=pretrained)
         finally:
             torch.set_num_threads(before)
         return compare_runs(first.path, target)

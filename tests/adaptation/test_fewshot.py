@@ -10,7 +10,7 @@ from crossfeed.adaptation.parameters import prepare
 from crossfeed.adaptation.support import support_and_query
 from crossfeed.distribution import Point
 from crossfeed.errors import ForecastError
-from crossfeed.evaluation.evaluate import EvaluationSet, evaluate
+from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.training.update.optimiser import adamw
 from crossfeed.windows.normalise import Normaliser
 from tests.adaptation.small_models import NetworkForecaster, tiny_world_model
@@ -43,7 +43,7 @@ def test_fraction_zero_and_an_empty_support_are_zero_shot_bit_by_bit(
     found = few_shot(trained, data, CONFIG)
     rows, zero_shot = (
         found.result.fractions,
-        evaluate(trained, data, support_and_query(data.windows, (0.2,)).query[0.2]),
+        score_windows(trained, data, support_and_query(data.windows, (0.2,)).query[0.2]),
     )
     np.testing.assert_array_equal(found.scores[0].sums, zero_shot.sums)
     assert rows[1].support_windows == rows[1].updates == rows[1].parameters_moved == rows[0].parameters_moved == 0

@@ -12,7 +12,7 @@ from crossfeed.machines.log_formats import detect_log_format, log_format_named, 
 
 CUT = {
     "thws": (1.0, False, Segmentation({"Program_status": 3.0}, ("MA_JOG_STEP1",), ("Program_path",), 5.0, 64)),
-    "joanneum": (1.0, False, Segmentation(boundaries=("@file_part", "part"), gap_s=0.002)),
+    "joanneum": (1.0, False, Segmentation(boundaries=("part",), gap_s=0.002)),
     "michigan": (0.1, False, Segmentation()),
     "mtconnect": (1.0, True, Segmentation({"execution": "ACTIVE"}, ("",), ("program",), 0.0, min_s=64.0)),
 }

@@ -4,10 +4,11 @@ import csv
 from pathlib import Path
 
 from crossfeed.reporting.artefacts import gather
-from crossfeed.reporting.blocks import Document, ReportTable
+from crossfeed.reporting.blocks import Document
 from crossfeed.reporting.page import page
 from crossfeed.reporting.report import compose
 from crossfeed.show.formats import write_csv
+from crossfeed.show.tables import ResultTable
 
 
 def report_on(place: Path) -> tuple[Document, set[str], str]:
@@ -16,7 +17,7 @@ def report_on(place: Path) -> tuple[Document, set[str], str]:
     return document, {section.anchor for section in document.sections}, page(document)
 
 
-def find_table(document: Document, name: str) -> ReportTable:
+def find_table(document: Document, name: str) -> ResultTable:
     """One table of a document, with its caption and raw values."""
     return next(grid for section in document.sections for grid in section.grids() if grid.name == name)
 

@@ -104,7 +104,7 @@ def locked_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         watched.setattr(vault, "_read", read)
         init = ["--source", source, "--target", target, "--protocol", "mended", "--size", "tiny", "--minimum-seeds", 2]
         assert "1 target table sealed" in command("init", folder, *init, *as_words(SHORT))
-        assert "Ranked by the robust score" in command("search", folder, "--seeds", 1, *only)
+        assert "Ranking by the robust score" in command("search", folder, "--seeds", 1, *only)
         assert "The leader stands" in command("confirm", folder, "--most-seeds", 5)
         locked = command("lock", folder)
         assert "Locked" in locked

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from crossfeed.baselines.runs import run_once
 
 from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
 from crossfeed.adaptation.learning import likelihood as likelihood_of
 from crossfeed.adaptation.learning import squared
 from crossfeed.adaptation.online import blocks
 from crossfeed.adaptation.support import support_and_query
-from crossfeed.audits.run import audit
+from crossfeed.audits.run import run_checks
 from crossfeed.baselines.budget import named_budget
 from crossfeed.baselines.clones import REPOSITORIES, find_clones
+from crossfeed.baselines.compare import run_once
 from crossfeed.baselines.contenders import Fitted, Setting, line_up
 from crossfeed.baselines.official import SCHEDULES, OfficialNetwork
 from crossfeed.configuration import override
@@ -33,13 +33,14 @@ from crossfeed.evaluation.statistics import paired_tests
 from crossfeed.json_file import read_sealed
 from crossfeed.machines import joanneum
 from crossfeed.machines.log_formats import log_format_named
+from crossfeed.model import presets
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.predictor import Predictor
 from crossfeed.model.model_file import check_tensors
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import opening
 from crossfeed.study.candidates import candidates_of
-from crossfeed.study.differences import DIFFERENCES, Difference, rendered
+from crossfeed.study.differences import Difference, differences, rendered
 from crossfeed.study.lock import _seed_run, hashes
 from crossfeed.study.record.confirmation import PASSED_OVER, Confirmation
 from crossfeed.study.record.outcomes import COLLAPSED, has_numbers, outcome_of
@@ -63,6 +64,7 @@ from tests.audits.conftest import case_of
 from tests.baselines.test_official import PAPER, fake_clone
 from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
 from tests.ingest.test_resample import SECOND, frame_of, rows
+from tests.model.jepa import test_objectives as latents
 from tests.study.conftest import InProcess, Invented, begin
 from tests.study.record.test_score import outcome
 from tests.training.conftest import small_config, toy_table
@@ -224,10 +226,10 @@ def order_of_openings(folder: Path) -> None:
 def unit_audit(_: Path) -> None:
     one, other = toy_table("one"), toy_table("other", seed=3)
     other.sensors[:] *= 1000.0
-    report = audit(case_of(one, other), ["units"])
+    report = run_checks(case_of(one, other), ["units"])
     assert report.exit_code != 0
     assert any("1000" in str(finding) for finding in report.of("violation"))
-    assert audit(case_of(one, toy_table("other", seed=3)), ["units"]).exit_code == 0
+    assert run_checks(case_of(one, toy_table("other", seed=3)), ["units"]).exit_code == 0
 
 
 @shows("robust floor")
@@ -629,16 +631,28 @@ def count(module: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-@pytest.mark.parametrize("row", DIFFERENCES, ids=lambda row: row.item)
+@shows("pooled VICReg")
+def pooled_vicreg(_: Path) -> None:
+    for base in (presets.paper, presets.mended):
+        latents.test_pooled_vicreg_takes_horizons_as_samples_as_the_authors_do_or_their_mean(base)
+
+
+@shows("latent LayerNorm")
+def latent_layer_norm(_: Path) -> None:
+    for base in (presets.paper, presets.mended):
+        latents.test_a_latent_layer_norm_acts_in_every_term_as_the_authors_does_or_in_the_latent_one(base)
+
+
+@pytest.mark.parametrize("row", differences(), ids=lambda row: row.item)
 def test_a_documented_difference_is_one_of_the_code(row: Difference, tmp_path: Path) -> None:
     BEHAVIOUR[row.item](tmp_path)
 
 
 def test_readme_promised_every_difference_and_the_list_lacked_the_studys() -> None:
-    items = [row.item for row in DIFFERENCES]
+    items = [row.item for row in differences()]
     assert sorted(items) == sorted(BEHAVIOUR)
     assert len(set(items)) == len(items)
-    for row in DIFFERENCES:
+    for row in differences():
         resolve_name(row.where)
         assert all(getattr(row, name).strip() for name in row.__slots__), row.item
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.baselines import runs
+from crossfeed.baselines import compare
 from crossfeed.baselines.budget import Budget
 from crossfeed.machines.simulated.production import Order
 from crossfeed.machines.simulated.study_pair import Scale, simulate_pair
@@ -60,5 +60,5 @@ def test_every_reading_is_scored_beside_its_own_persistence_and_a_second_call_tr
     def refuse(*_: object) -> None:
         raise AssertionError("a finished run was done again")
 
-    monkeypatch.setattr(runs, "_new_result", refuse)
+    monkeypatch.setattr(compare, "_new_result", refuse)
     assert run(logs, tmp_path / "out").lines == found.lines

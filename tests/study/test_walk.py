@@ -28,7 +28,7 @@ def _opened_as_in_the_paper(folder: Path, protocol: str) -> Path:
     tables = ["--source", source, "--target", target]
     command("init", folder, *tables, "--protocol", protocol, "--size", "tiny", "--minimum-seeds", 2, *settings)
     by = {"paper": "paper", "paper-v2": "robust"}[protocol]
-    assert f"Ranked by the {by} score" in command("search", folder, "--seeds", 1, *only)
+    assert f"Ranking by the {by} score" in command("search", folder, "--seeds", 1, *only)
     assert "The leader stands" in command("confirm", folder, "--most-seeds", 6)
     assert "(the best one)" in command("lock", folder)
     shown = command("unseal", folder)

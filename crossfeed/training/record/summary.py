@@ -8,6 +8,8 @@ import torch
 
 from crossfeed import __version__
 from crossfeed.distribution import Point
+from crossfeed.processes import in_own_command
+from crossfeed.products import gains
 from crossfeed.training.data import TrainingData
 from crossfeed.training.measure import WEAK_COMMAND_USE
 from crossfeed.training.measure.floors import FLOORS
@@ -111,4 +113,5 @@ def environment() -> dict[str, Any]:
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
+        "wide_products": in_own_command() and gains(),
     }
