@@ -38,7 +38,7 @@ GROUPS = (
     Group("serve: API and pages", (".[serve]", "httpx"), ("fastapi", "httpx"), ("tests/studio",)),
     Group("ray: search with a killed worker", (".[ray]",), ("ray",), ("tests/study/test_engines.py",), only="ray"),
     Group(
-        "pages in Chromium", (), (), ("tests/reporting/test_page.py",),
+        "pages in Chromium", (), (), ("tests/front/report/test_page.py",),
         program=BROWSERS,
     ),
 )  # fmt: skip

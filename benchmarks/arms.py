@@ -54,11 +54,11 @@ def run_arm(options: argparse.Namespace, arm: str, seed: int) -> dict[str, Any]:
     import torch
 
     from crossfeed.configuration import override, parse_assignments
-    from crossfeed.evaluation.evaluate import score_windows
     from crossfeed.evaluation.judge import evaluate_target
+    from crossfeed.evaluation.metrics import score_windows
     from crossfeed.evaluation.opened_model import WorldModelForecaster
     from crossfeed.evaluation.setup import SourceData
-    from crossfeed.ingest.table import Table
+    from crossfeed.logs.table import Table
     from crossfeed.model.world_model import WorldModel
     from crossfeed.training.run import train
     from crossfeed.training.run_config import preset
@@ -104,11 +104,11 @@ def counterfactual(model: Any, space: Any, machine: str, deaf: bool) -> dict[str
     """Errors under altered plans, rolled out on a simulated machine; a model trained without commands hears none."""
     import torch
 
-    from crossfeed.evaluation.counterfactual import counterfactual_error, counterfactual_tables
     from crossfeed.evaluation.opened_model import WorldModelForecaster
-    from crossfeed.json_file import plain
-    from crossfeed.machines.simulated.catalogue import machine_named
-    from crossfeed.machines.simulated.rollout import SimulatedMachine
+    from crossfeed.files import plain
+    from crossfeed.sim.counterfactual import counterfactual_error, counterfactual_tables
+    from crossfeed.sim.physics.catalogue import machine_named
+    from crossfeed.sim.physics.rollout import SimulatedMachine
 
     class Deaf(WorldModelForecaster):
         def predict(self, batch: Any) -> Any:

@@ -97,8 +97,8 @@ def _plan(case: Case) -> int:
     import numpy as np
 
     from crossfeed.errors import CrossfeedError
+    from crossfeed.scenarios.plan_table import columns_of_file, plan_columns
     from crossfeed.schema import Channel, Schema
-    from crossfeed.serving.plan_table import columns_of_file, plan_columns
 
     schema = Schema(
         name="two",
@@ -141,7 +141,7 @@ def _lie(case: Case, code: int, told: str) -> str:
 def _table_problem(path: Path) -> str:
     import numpy as np
 
-    from crossfeed.ingest.table import Table
+    from crossfeed.logs.table import Table
 
     if not path.is_file():
         return "lie: exit code 0 and no table"
@@ -154,7 +154,7 @@ def _template_problem(text: str) -> str:
     """A written mapping must be one."""
     import yaml
 
-    from crossfeed.machines.mapping import Mapping
+    from crossfeed.logs.mapping import Mapping
 
     try:
         Mapping.model_validate(yaml.safe_load(text))

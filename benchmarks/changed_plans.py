@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from crossfeed.evaluation.counterfactual import ALTERATIONS, FACTUAL, counterfactual_tables
-from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.machines.simulated.rollout import SimulatedMachine
 from crossfeed.model.world_model import WorldModel
-from crossfeed.serving.history import read_history
-from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
-from crossfeed.serving.plan import FOLLOWED, read_plans
-from crossfeed.serving.rollout import PERSISTENCE, Rollout, shared_chance, standard_noise
+from crossfeed.scenarios.history import read_history
+from crossfeed.scenarios.measures import energies, power_sensors, sample_quantiles
+from crossfeed.scenarios.plan import FOLLOWED, read_plans
+from crossfeed.scenarios.rollout import PERSISTENCE, Rollout, shared_chance, standard_noise
+from crossfeed.sim.counterfactual import ALTERATIONS, FACTUAL, counterfactual_tables
+from crossfeed.sim.physics.catalogue import machine_named
+from crossfeed.sim.physics.rollout import SimulatedMachine
 
 
 def changed_plans(model: WorldModel, samples: int, ahead: int = 32) -> list[str]:

@@ -14,9 +14,9 @@ from crossfeed.control.machine import Workpiece
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import TrialStart, cost_by_place, idle_start, trial
-from crossfeed.machines.simulated.catalogue import machine_named, random_machine
-from crossfeed.machines.simulated.random_fleet import related
 from crossfeed.schema import canonical
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
+from crossfeed.sim.physics.simulate import related
 
 MACHINES = ("spinner_620", "spinner_630", "fleet:0", "fleet:1", "fleet:2", "fleet:3")
 ROOMS = (1.05, 1.15, 1.25)  # the limit over the 98 % quantile of the cutting load in the earlier run, in turn

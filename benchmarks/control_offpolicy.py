@@ -14,8 +14,8 @@ from crossfeed.control.offpolicy import LinearPolicy, judge
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import FEATURES, collect
-from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
+from crossfeed.sim.physics.catalogue import machine_named
 
 
 def main():

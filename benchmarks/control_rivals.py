@@ -14,9 +14,9 @@ from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.control.controllers import AsWritten, Controller, Knobs, Moment, PlannedKnobs
-from crossfeed.control.decision import reachable
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.machine import Workpiece
+from crossfeed.control.score import reachable
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import Trial, TrialStart, trial

@@ -15,7 +15,7 @@ from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.environments import ModelVectorEnvironment
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.task import read_task
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.windows import WindowSet

@@ -45,8 +45,8 @@ def main() -> None:
 
     from crossfeed.edge import EdgeModel
     from crossfeed.evaluation.opened_model import open_model
-    from crossfeed.export.export import describe, file_bytes, folded, in_int8
-    from crossfeed.export.graph import ExportedNetwork, to_onnx
+    from crossfeed.front.export import describe, file_bytes, folded, in_int8
+    from crossfeed.front.graph import ExportedNetwork, to_onnx
     from crossfeed.model.live import LiveForecaster
     from crossfeed.model.presets import crossfeed
     from crossfeed.model.world_model import WorldModel

@@ -18,9 +18,9 @@ from measuring import identity_normaliser, processor, sessions
 
 from crossfeed.evaluation.command_use import CONDITIONS, command_use, false_plan
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
-from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import COMMAND_WINDOWS, JudgedModel, judge
+from crossfeed.evaluation.metrics import EvaluationSet, score_windows
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.model.presets import crossfeed

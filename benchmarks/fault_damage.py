@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from fault_children import SPOKEN, Tally, in_child, place_for
 
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
+from crossfeed.files import read_sealed
 from crossfeed.live.recorder import spool_to_table
 from crossfeed.live.spool import ENDING, HEADER
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study.study import Study
-from crossfeed.training.record.checkpoint import STATE, load_state
-from crossfeed.training.record.history import read_history
+from crossfeed.training.checkpoint import STATE, load_state
+from crossfeed.training.history import read_history
 
 
 def damage(folder: Path, material: Path, count: int, moments: random.Random) -> dict[str, Tally]:

@@ -9,7 +9,7 @@ import polars
 import yaml
 
 from crossfeed.configuration import override
-from crossfeed.machines.declaration import (
+from crossfeed.logs.declaration import (
     CLOCK,
     LABEL,
     MICROSECONDS,
@@ -19,8 +19,8 @@ from crossfeed.machines.declaration import (
     RawRun,
     Segmentation,
 )
-from crossfeed.machines.delimited import read_log
-from crossfeed.machines.files import find_files
+from crossfeed.logs.delimited import read_log
+from crossfeed.logs.files import find_files
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.run_config import RunConfig, preset
 

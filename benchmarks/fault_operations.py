@@ -12,20 +12,22 @@ from typing import Any
 from fault_material import LOG_FORMAT, SENSORS, SMALL, config, write_live, write_logs
 from fault_recording import record_log, recorded
 
-from crossfeed.adaptation.fewshot import FewShotConfig
-from crossfeed.adaptation.model_adaptation import adapt_model
-from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.compare import compare
-from crossfeed.demo import rivals, selection, settings
+from crossfeed.demo import chapter as settings
+from crossfeed.demo import results as rivals
+from crossfeed.demo import selection
 from crossfeed.demo.story import run_demo
+from crossfeed.evaluation.adaptation.fewshot import FewShotConfig
+from crossfeed.evaluation.adaptation.model_adaptation import adapt_model
+from crossfeed.evaluation.baselines.budget import Budget
+from crossfeed.evaluation.baselines.compare import compare
 from crossfeed.evaluation.judge import evaluate
-from crossfeed.fleet.draw import NEIGHBOURS
-from crossfeed.fleet.shards import FleetPlan, generate, shard_paths
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
-from crossfeed.machines.simulated.random_fleet import simulate_fleet
+from crossfeed.files import read_sealed
+from crossfeed.logs.pipeline import ingest
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
+from crossfeed.sim.factory.draw import NEIGHBOURS
+from crossfeed.sim.factory.shards import FleetPlan, generate, shard_paths
+from crossfeed.sim.physics.simulate import simulate_fleet
 from crossfeed.study import lock, study
 from crossfeed.study.study import Study
 from crossfeed.training.run import train
@@ -186,6 +188,6 @@ def prepare(material: Path, with_export: bool) -> None:
     with sqlite3.connect(material / "study" / "study.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     if with_export:
-        from crossfeed.export.export import export_model
+        from crossfeed.front.export import export_model
 
         export_model(material / "run", material / "model.onnx")

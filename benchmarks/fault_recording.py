@@ -12,13 +12,11 @@ from typing import Any
 from fault_children import ended, forked
 from fault_material import LIVE_BYTES, LIVE_ROWS
 
+from crossfeed.files import locked
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.recorder import record, spool_to_table
 from crossfeed.live.spool import HEADER, read_spool
-from crossfeed.locks import locked
-from crossfeed.machines.declaration import (
-    MICROSECONDS,
-)
+from crossfeed.logs.declaration import MICROSECONDS
 
 
 def record_log(folder: Path, material: Path, name: str = "out") -> None:

@@ -7,8 +7,8 @@ import argparse
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-from crossfeed.fleet.draw import NEIGHBOURS, period_of
-from crossfeed.fleet.generate import draw_table
+from crossfeed.sim.factory.draw import NEIGHBOURS, period_of
+from crossfeed.sim.factory.generate import draw_table
 
 
 def rows_of(number: int, minutes: float) -> int:

@@ -24,12 +24,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.live import LiveForecaster
+from crossfeed.model.live import LiveForecaster, PackedLinear, has_bfloat16, packed
 from crossfeed.model.network_config import Size
-from crossfeed.model.packed_weights import PackedLinear, has_bfloat16, packed
 from crossfeed.model.presets import crossfeed, mended, paper
 from crossfeed.model.world_model import WorldModel
-from crossfeed.products import wide_products
+from crossfeed.processes import wide_products
 from crossfeed.schema import canonical
 from crossfeed.windows.windows import WindowSet
 

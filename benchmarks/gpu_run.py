@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from crossfeed.configuration import override
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.training.run import train
 from crossfeed.training.run_config import preset
 

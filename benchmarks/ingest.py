@@ -81,8 +81,8 @@ def with_pandas(folder: Path) -> int:
 
 def with_crossfeed(folder: Path) -> int:
     """The same logs through the Python API: also fingerprints of the files, manifest and statistics."""
-    from crossfeed.ingest.pipeline import ingest
-    from crossfeed.machines.log_formats import log_format_named
+    from crossfeed.logs.log_formats import log_format_named
+    from crossfeed.logs.pipeline import ingest
 
     table = ingest(log_format_named("joanneum"), folder)
     table.write(folder / "crossfeed.parquet")
@@ -95,8 +95,8 @@ def run_side(side: str, folder: Path) -> dict[str, float]:
         import pandas  # noqa: F401
         import pyarrow.parquet  # noqa: F401
     else:
-        from crossfeed.ingest.pipeline import ingest  # noqa: F401
-        from crossfeed.machines.log_formats import log_format_named
+        from crossfeed.logs.log_formats import log_format_named
+        from crossfeed.logs.pipeline import ingest  # noqa: F401
 
         log_format_named("joanneum")
     begin, worked = time.perf_counter(), time.process_time()

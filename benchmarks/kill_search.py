@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from crossfeed.ingest.pipeline import ingest
 from crossfeed.jobs import LocalEngine
-from crossfeed.machines.log_formats import log_format_named
-from crossfeed.machines.simulated.study_pair import simulate_pair
+from crossfeed.logs.log_formats import log_format_named
+from crossfeed.logs.pipeline import ingest
 from crossfeed.progress import be_quiet
+from crossfeed.sim.physics.simulate import simulate_pair
 from crossfeed.study.study import Study
 
 SETTINGS: dict[str, Any] = {

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 from live_setting import ended, free_port
 
-from crossfeed.ingest.pipeline import ingest
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.recorder import record, spool_to_table
-from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
-from crossfeed.live.simulated.opcua_server import OpcUaServer
-from crossfeed.live.simulated.serve import Fault, SimulatedFeed, serve
 from crossfeed.live.spool import read_spool
-from crossfeed.machines.simulated.program_log import simulate_program
-from crossfeed.machines.table import mapped_format
+from crossfeed.logs.any_table import mapped_format
+from crossfeed.logs.pipeline import ingest
+from crossfeed.sim.physics.simulate import simulate_program
+from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
+from crossfeed.sim.servers.opcua_server import OpcUaServer
+from crossfeed.sim.servers.serve import Fault, SimulatedFeed, serve
 
 
 def kills(times: int, seed: int) -> None:

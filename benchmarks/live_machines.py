@@ -15,7 +15,7 @@ from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.machine_forecaster import SharedForecasts
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.simulated.serve import ProtocolName
+from crossfeed.sim.servers.serve import ProtocolName
 
 
 def machines(count: int, seconds: float, protocol: ProtocolName) -> None:

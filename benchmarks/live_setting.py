@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.ingest.table import Group, Table
-from crossfeed.live.simulated.serve import ProtocolName, SimulatedFeed, make_server, serve
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
+from crossfeed.sim.servers.serve import ProtocolName, SimulatedFeed, make_server, serve
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.processes import begin_own_command
 from crossfeed.schema import canonical
 from crossfeed.windows.normalise import Normaliser

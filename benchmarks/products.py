@@ -22,8 +22,7 @@ from train_step import first_stage, source
 from crossfeed.configuration import override
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.world_model import WorldModel
-from crossfeed.processes import begin_own_command
-from crossfeed.products import gains, wide_products
+from crossfeed.processes import begin_own_command, gains, wide_products
 from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.run_config import RunConfig, resolve_config

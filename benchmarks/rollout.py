@@ -21,13 +21,13 @@ from changed_plans import changed_plans
 from direct_horizons import horizon_errors
 
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
-from crossfeed.serving.history import History, read_history
-from crossfeed.serving.measures import energies, power_sensors, sample_quantiles
-from crossfeed.serving.plan import FOLLOWED, PlannedCommands, read_plans
-from crossfeed.serving.rollout import PERSISTENCE, Rollout, standard_noise
+from crossfeed.scenarios.history import History, read_history
+from crossfeed.scenarios.measures import energies, power_sensors, sample_quantiles
+from crossfeed.scenarios.plan import FOLLOWED, PlannedCommands, read_plans
+from crossfeed.scenarios.rollout import PERSISTENCE, Rollout, standard_noise
 
 AHEAD = (16, 32, 64, 128, 256)
 _COMPARED = (16, 64, 128)

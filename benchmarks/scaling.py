@@ -18,7 +18,7 @@ import torch
 from measuring import keep
 
 from crossfeed.configuration import override
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.data import prepare

@@ -20,13 +20,12 @@ import torch
 from measuring import keep
 
 from crossfeed.configuration import override
-from crossfeed.ingest.table import Table
-from crossfeed.model.device import choose_device
-from crossfeed.model.world_model import WorldModel
+from crossfeed.logs.table import Table
+from crossfeed.model.world_model import WorldModel, choose_device
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.acceleration import resolve_precision
-from crossfeed.training.order import steps_in_epoch
+from crossfeed.training.hardware import resolve_precision
 from crossfeed.training.run_config import preset
+from crossfeed.training.seeds import steps_in_epoch
 from crossfeed.training.step import TrainStep
 
 GAP = 0.5  # seconds between two rounds

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from measuring import parser, processor
 
-from crossfeed.machines.simulated import joanneum, thws
-from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import play
-from crossfeed.machines.simulated.materials_and_tools import MATERIALS
-from crossfeed.machines.simulated.rollout import SimulatedMachine
-from crossfeed.machines.simulated.shop import open_shop
-from crossfeed.machines.simulated.spinners import spinner_620, spinner_630
-from crossfeed.machines.simulated.study_pair import SCALES
+from crossfeed.sim.physics import joanneum, thws
+from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim.physics.cutting import MATERIALS
+from crossfeed.sim.physics.inputs import DriveInputs
+from crossfeed.sim.physics.jobs import play
+from crossfeed.sim.physics.production import open_shop
+from crossfeed.sim.physics.rollout import SimulatedMachine
+from crossfeed.sim.physics.simulate import SCALES
 
 SLICE = 2_000  # steps of the slow way
 

@@ -27,7 +27,7 @@ MATERIAL = """
 import sys
 from pathlib import Path
 import numpy as np, torch
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.progress import be_quiet
 from crossfeed.schema import canonical
 from crossfeed.configuration import override

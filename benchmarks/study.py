@@ -24,13 +24,13 @@ from typing import Any
 
 from crossfeed.cli.render.results import show_ranking, show_target_result
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.pipeline import ingest
 from crossfeed.jobs import LocalEngine
-from crossfeed.machines.log_formats import log_format_named
-from crossfeed.machines.simulated.study_pair import simulate_pair
+from crossfeed.logs.log_formats import log_format_named
+from crossfeed.logs.pipeline import ingest
 from crossfeed.progress import be_quiet
-from crossfeed.study.export import export
-from crossfeed.study.record.rules import PROTOCOLS, rules_of
+from crossfeed.sim.physics.simulate import simulate_pair
+from crossfeed.study.lock import export
+from crossfeed.study.record.score import PROTOCOLS, rules_of
 from crossfeed.study.study import Study
 
 SETTINGS: dict[str, Any] = {

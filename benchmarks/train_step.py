@@ -22,17 +22,16 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.flop_counter import FlopCounterMode
 
 from crossfeed.configuration import override
-from crossfeed.ingest.table import Group, Table
-from crossfeed.model.device import choose_device
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.interface import Stage, Views
-from crossfeed.model.world_model import WorldModel
-from crossfeed.products import wide_products
+from crossfeed.model.world_model import WorldModel, choose_device
+from crossfeed.processes import wide_products
 from crossfeed.schema import canonical
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.devices.acceleration import autocast, resolve_precision
-from crossfeed.training.measure.validate import Validator
+from crossfeed.training.hardware import autocast, resolve_precision
 from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.training.step import TrainStep
+from crossfeed.training.validate import Validator
 from crossfeed.windows.windows import WindowBatch
 
 SESSIONS, ROWS = 62, 480

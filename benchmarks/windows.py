@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from measuring import processor
 
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.schema import canonical
 from crossfeed.windows.corrupt import MaskConfig, corrupt, schema_view
 from crossfeed.windows.normalise import Normaliser

@@ -19,44 +19,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from crossfeed.audits.finding import AuditReport as AuditReport
-    from crossfeed.audits.run import audit as audit
-    from crossfeed.baselines.networks import register_baseline as register_baseline
     from crossfeed.errors import CrossfeedError as CrossfeedError
+    from crossfeed.evaluation.baselines.networks import register_baseline as register_baseline
+    from crossfeed.evaluation.bench.curve import curve as curve
+    from crossfeed.evaluation.bench.result import LearningCurve as LearningCurve
     from crossfeed.evaluation.judge import evaluate as evaluate
     from crossfeed.evaluation.result import Evaluation as Evaluation
-    from crossfeed.front.adapt import adapt as adapt
+    from crossfeed.front.fit import adapt as adapt
     from crossfeed.front.fit import fit as fit
+    from crossfeed.front.fit import what_if as what_if
     from crossfeed.front.fitted_model import FittedModel as FittedModel
     from crossfeed.front.fitted_model import load as load
-    from crossfeed.front.what_if import what_if as what_if
-    from crossfeed.ingest.table import Table as Table
-    from crossfeed.learning_curve.curve import curve as curve
-    from crossfeed.learning_curve.result import LearningCurve as LearningCurve
+    from crossfeed.logs.table import Table as Table
     from crossfeed.model.forecast import Forecast as Forecast
+    from crossfeed.scenarios.what_if import WhatIf as WhatIf
     from crossfeed.schema import Schema as Schema
-    from crossfeed.serving.what_if import WhatIf as WhatIf
+    from crossfeed.windows.audits.run import audit as audit
+    from crossfeed.windows.audits.subject import AuditReport as AuditReport
 
 __version__ = "0.2.0"
 
 _HOMES = {
-    "AuditReport": "crossfeed.audits.finding",
+    "AuditReport": "crossfeed.windows.audits.subject",
     "CrossfeedError": "crossfeed.errors",
     "Evaluation": "crossfeed.evaluation.result",
     "FittedModel": "crossfeed.front.fitted_model",
     "Forecast": "crossfeed.model.forecast",
-    "LearningCurve": "crossfeed.learning_curve.result",
+    "LearningCurve": "crossfeed.evaluation.bench.result",
     "Schema": "crossfeed.schema",
-    "Table": "crossfeed.ingest.table",
-    "WhatIf": "crossfeed.serving.what_if",
-    "adapt": "crossfeed.front.adapt",
-    "audit": "crossfeed.audits.run",
-    "curve": "crossfeed.learning_curve.curve",
+    "Table": "crossfeed.logs.table",
+    "WhatIf": "crossfeed.scenarios.what_if",
+    "adapt": "crossfeed.front.fit",
+    "audit": "crossfeed.windows.audits.run",
+    "curve": "crossfeed.evaluation.bench.curve",
     "evaluate": "crossfeed.evaluation.judge",
     "fit": "crossfeed.front.fit",
     "load": "crossfeed.front.fitted_model",
-    "register_baseline": "crossfeed.baselines.networks",
-    "what_if": "crossfeed.front.what_if",
+    "register_baseline": "crossfeed.evaluation.baselines.networks",
+    "what_if": "crossfeed.front.fit",
 }
 __all__ = [*_HOMES, "__version__"]
 

@@ -1,7 +1,7 @@
 """The process that `crossfeed` and `python -m crossfeed` start."""
 
 from crossfeed.cli import main
-from crossfeed.cli.start import quick_end
+from crossfeed.cli.common import quick_end
 from crossfeed.processes import begin_own_command
 
 

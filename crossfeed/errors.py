@@ -1,5 +1,8 @@
 """The one exception family: every message says what was found, what was expected, and what to do."""
 
+from importlib import import_module
+from typing import Any
+
 
 class CrossfeedError(Exception):
     """A problem the user can act on; the command line prints it without a traceback."""
@@ -55,3 +58,18 @@ class ForecastError(CrossfeedError):
 
 class StorageError(CrossfeedError):
     """A file that could not be written or read: disk full, no permission, vanished."""
+
+
+# Packages of the extras, imported where they are asked for.
+
+
+def need(module: str, what: str, extra: str) -> Any:
+    """Import a module of an extra, or say which one to install."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"{what} needs the package {module.partition('.')[0]}, which is not installed.",
+            expected=f"crossfeed with its extra '{extra}'",
+            remedy=f"pip install 'crossfeed[{extra}]'",
+        ) from error

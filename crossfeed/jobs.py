@@ -14,10 +14,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crossfeed.atomic import storage_error
-from crossfeed.errors import ConfigError, CrossfeedError
-from crossfeed.extras import need
-from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.errors import ConfigError, CrossfeedError, need
+from crossfeed.files import read_sealed, storage_error, write_sealed
 from crossfeed.processes import end_with_parent, starting_children
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
@@ -48,7 +46,7 @@ Prepare = Callable[[], Any] | None
 
 def once(path: Path, make: Callable[[], dict[str, Any]], lock: Path | None = None) -> dict[str, Any]:
     """The outcome in this file, made now where it is not there; of several processes one makes it, the others wait."""
-    from crossfeed.locks import locked  # drawing a fleet needs no lock
+    from crossfeed.files import locked  # drawing a fleet needs no lock
 
     with locked(lock or path.with_suffix(".lock")):
         if path.is_file():

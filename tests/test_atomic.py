@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
+from crossfeed.files import atomic_file
 
 
 def test_a_finished_file_replaces_the_old_one(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.claim import claim, read_claim
 from crossfeed.errors import ConfigError, StorageError
+from crossfeed.files import claim, read_claim
 
 
 def test_the_same_work_goes_on_and_another_is_refused_with_what_differs(tmp_path: Path) -> None:

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crossfeed.baselines import networks
-from crossfeed.baselines.budget import Budget
-from crossfeed.baselines.contenders import Setting, contender
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.machines import log_formats
-from crossfeed.reporting import report
-from crossfeed.reporting.artefacts import gather
+from crossfeed.evaluation.baselines import networks
+from crossfeed.evaluation.baselines.budget import Budget
+from crossfeed.evaluation.baselines.contenders import Setting, contender
+from crossfeed.front.report import report
+from crossfeed.front.report.artefacts import gather
+from crossfeed.logs import log_formats
+from crossfeed.logs.pipeline import ingest
 from crossfeed.study.candidates import from_yaml
 from crossfeed.training.run_config import preset
 from tests.evaluation.small_machine import evaluation_set, normaliser_of, small_table
-from tests.reporting.runs import run_folder
+from tests.front.report.runs import run_folder
 
 PAGE = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 

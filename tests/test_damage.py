@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
-from crossfeed.training.record.checkpoint import STATE, load_state
-from crossfeed.training.record.history import read_history, write_history
+from crossfeed.training.checkpoint import STATE, load_state
+from crossfeed.training.history import read_history, write_history
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 

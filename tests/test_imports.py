@@ -49,8 +49,8 @@ def test_a_lock_of_one_system_kept_training_from_importing_on_windows() -> None:
 
 FORECAST = """
 import sys
-from crossfeed.serving.what_if import what_if
-heavy = ("scipy", "polars", "matplotlib", "plotly", "pandas", "crossfeed.machines", "crossfeed.training.loop")
+from crossfeed.scenarios.what_if import what_if
+heavy = ("scipy", "polars", "matplotlib", "plotly", "pandas", "crossfeed.logs", "crossfeed.training.loop")
 found = sorted({name for name in sys.modules for part in heavy if name == part or name.startswith(part + ".")})
 sys.exit(", ".join(found) or 0)
 """
@@ -63,12 +63,12 @@ def test_a_forecast_imported_the_simulator_and_its_filters() -> None:
 
 def test_reading_a_table_imported_pandas(tmp_path: Path) -> None:
     """For half a second, wherever it was installed: pyarrow asks it about every scalar. Its functions took a tenth."""
-    from crossfeed.ingest.table import Group, Table
+    from crossfeed.logs.table import Group, Table
     from crossfeed.schema import canonical
 
     rows = np.zeros((5, 17)), np.zeros((5, 4))
     Table(canonical(), (Group("m", "s", "r", "p", 0, 5),), np.arange(5.0), *rows, 1.0, {}).write(tmp_path / "t.parquet")
-    asked = "from crossfeed.ingest.table import Table; Table.read(sys.argv[1]); "
+    asked = "from crossfeed.logs.table import Table; Table.read(sys.argv[1]); "
     asked += "sys.exit('pandas' in sys.modules or 'pyarrow.compute' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", f"import sys; {asked}", str(tmp_path / "t.parquet")], check=False)
     assert done.returncode == 0
@@ -101,7 +101,7 @@ import importlib, sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.startswith(("crossfeed.machines.simulated", "crossfeed.fleet", "crossfeed.live.simulated")):
+        if name.startswith(("crossfeed.sim.physics", "crossfeed.sim.factory", "crossfeed.sim.servers")):
             raise ImportError(f"the simulator: {name}")
 
 sys.meta_path.insert(0, Absent())
@@ -115,7 +115,7 @@ for name in sys.argv[1:]:
 sys.exit("\\n".join(failed) or 0)
 """
 # Trials on a simulated machine, and the simulator's own side.
-ON_THE_SIMULATOR = ("crossfeed.control.machine", "crossfeed.control.trial", "crossfeed.live.simulated")
+ON_THE_SIMULATOR = ("crossfeed.control.machine", "crossfeed.control.trial", "crossfeed.sim.servers")
 
 
 def test_what_people_use_needs_no_simulator() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import StorageError
-from crossfeed.json_file import plain, read_json, read_sealed, write_json, write_sealed
+from crossfeed.files import plain, read_json, read_sealed, write_json, write_sealed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.locks import HeldElsewhereError, is_locked, locked
+from crossfeed.files import HeldElsewhereError, is_locked, locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from crossfeed.locks import locked
+from crossfeed.files import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -65,11 +65,11 @@ FOUND = """
 import json
 from importlib.resources import files
 import crossfeed, crossfeed.demo.story
-from crossfeed.programs.bundled import bundled_programs
+from crossfeed.programs.parse import bundled_programs
 programs = {name: path.read_text() for name, path in bundled_programs().items()}
-templates = [path.name for path in files("crossfeed.reporting").joinpath("templates").iterdir()]
+templates = [path.name for path in files("crossfeed.front.report").joinpath("templates").iterdir()]
 candidates = [path.name for path in files("crossfeed.study").iterdir() if path.name.endswith(".yaml")]
-from crossfeed.model.locate import locate_model
+from crossfeed.model.model_file import locate_model
 models = locate_model("fleet").stat().st_size
 found = {"programs": programs, "templates": templates, "candidates": candidates, "models": models}
 print(json.dumps({"package": crossfeed.__file__, **found}))

@@ -5,8 +5,8 @@ import threading
 import pytest
 import torch
 
-from crossfeed import products
-from crossfeed.products import wide_products
+from crossfeed import processes as products
+from crossfeed.processes import wide_products
 
 
 @pytest.fixture

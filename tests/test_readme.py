@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.schema import canonical
 from tests.front.conftest import MEASURED, mill
 from tests.own_logs import START, write_own_logs

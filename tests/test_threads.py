@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from crossfeed.threads import cores, in_threads
+from crossfeed.processes import cores, in_threads
 
 
 @pytest.fixture(autouse=True)

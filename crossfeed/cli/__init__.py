@@ -6,32 +6,62 @@ from typing import Annotated
 import typer
 
 from crossfeed.cli import (
-    adapt,
-    audit,
-    compare,
     control,
-    curve,
-    data,
     demo,
     evaluate,
-    export,
-    fleet,
-    forecast,
-    ingest,
-    inspect,
     live,
-    paper,
-    program,
-    report,
-    reproduce,
     serve,
     simulate,
     study,
     train,
     what_if,
-    windows,
 )
-from crossfeed.cli.group import ERROR, STOPPED, CommandGroup
+from crossfeed.cli import (
+    demo as paper,
+)
+from crossfeed.cli import (
+    evaluate as compare,
+)
+from crossfeed.cli import (
+    evaluate as curve,
+)
+from crossfeed.cli import (
+    evaluate as report,
+)
+from crossfeed.cli import (
+    logs as audit,
+)
+from crossfeed.cli import (
+    logs as data,
+)
+from crossfeed.cli import (
+    logs as ingest,
+)
+from crossfeed.cli import (
+    logs as program,
+)
+from crossfeed.cli import (
+    logs as windows,
+)
+from crossfeed.cli import (
+    serve as export,
+)
+from crossfeed.cli import (
+    simulate as fleet,
+)
+from crossfeed.cli import (
+    train as adapt,
+)
+from crossfeed.cli import (
+    train as inspect,
+)
+from crossfeed.cli import (
+    train as reproduce,
+)
+from crossfeed.cli import (
+    what_if as forecast,
+)
+from crossfeed.cli.common import ERROR, STOPPED, CommandGroup
 
 app = typer.Typer(
     name="crossfeed",

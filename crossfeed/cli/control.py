@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfeed.cli.options import Device, Json, Model, MotionFile, Session
+from crossfeed.cli.common import Device, Json, Model, MotionFile, Session
 
 app = typer.Typer(
     name="control",
@@ -59,7 +59,7 @@ def plan(
     from crossfeed.cli.render.results import show_advice
     from crossfeed.control.advise import advise
     from crossfeed.control.task import knob_text, read_task
-    from crossfeed.programs.limits import read_motion_limits
+    from crossfeed.programs.motion import read_motion_limits
 
     changes: dict[str, Any] = {"limits": limit or []}
     objective = {"price": price, "base_load": base_load, "within": within, "minimise": "energy" if within else None}
@@ -99,7 +99,7 @@ def collect(
     from crossfeed.control.timeline import Timeline
     from crossfeed.control.trial import FEATURES
     from crossfeed.control.trial import collect as run_with_dither
-    from crossfeed.programs.bundled import program_path
+    from crossfeed.programs.parse import program_path
     from crossfeed.schema import canonical
 
     piece, task = Workpiece.on(machine, program_path(program)), read_task(limits)
@@ -148,8 +148,8 @@ def learn(
     from crossfeed.configuration import parse
     from crossfeed.control.advise import check_command_use
     from crossfeed.control.task import read_task
+    from crossfeed.errors import need
     from crossfeed.evaluation.opened_model import open_model
-    from crossfeed.extras import need
 
     need("stable_baselines3", "Learning a policy", "control")
     from crossfeed.control.learn import LearnConfig

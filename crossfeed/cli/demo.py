@@ -1,11 +1,11 @@
 """`crossfeed demo`: the whole story in some minutes."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Json
+from crossfeed.cli.common import Device, Json, Processes
 
 
 def demo(
@@ -31,7 +31,7 @@ def demo(
     """
     from crossfeed.cli.render.printing import print_json
     from crossfeed.cli.render.results import show_headline
-    from crossfeed.demo.settings import DemoSettings
+    from crossfeed.demo.chapter import DemoSettings
     from crossfeed.demo.story import run_demo
 
     settings = DemoSettings.of(data, seed)
@@ -42,6 +42,40 @@ def demo(
         show_headline(content, settings.simulated)
         typer.echo(f"Report: {content['report']}")
     if live:
-        from crossfeed.demo.live import show_live
+        from crossfeed.demo.results import show_live
 
         show_live(out, port)
+
+
+# `crossfeed paper`: the whole paper with one command.
+
+
+def paper(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; run again to go on there.")],
+    thws: Annotated[Path | None, typer.Option(help="The THWS logs: folder, archive or table.")] = None,
+    joanneum: Annotated[Path | None, typer.Option(help="The JOANNEUM logs: folder, archive or table.")] = None,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Rehearse on simulated logs of both kinds.")] = False,
+    size: Annotated[Literal["tiny", "compact", "base"], typer.Option(help="base: the paper's.")] = "base",
+    seeds: Annotated[int, typer.Option(min=2, help="Seeds of the search; confirmation adds up to five.")] = 4,
+    clones: Annotated[list[Path] | None, typer.Option(help="Clone of official code (repeatable).")] = None,
+    jobs: Processes = 2,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """From raw logs to a page that puts every published number beside the one just made; can be stopped at any time.
+
+    Examples: crossfeed paper --thws logs/thws --joanneum logs/joanneum --out paper
+
+    crossfeed paper --simulated --size tiny --seeds 2 --out rehearsal
+    """
+    from crossfeed.cli.render.printing import print_json
+    from crossfeed.demo.paper.settings import PaperSettings
+    from crossfeed.demo.paper.source import PaperRun
+    from crossfeed.demo.paper.story import run_paper
+
+    settings = PaperSettings.of(thws, joanneum, simulated, size, seeds)
+    content = run_paper(PaperRun(out, settings, jobs, device, tuple(clones or ())))
+    if json:
+        print_json(content)
+    else:
+        typer.echo(f"Report: {content['report']}")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Json
+from crossfeed.cli.common import Device, Json, Resume
 
 Protocol = Literal["opcua", "mtconnect", "mqtt", "sparkplug"]
 
@@ -60,11 +60,8 @@ def simulate(
         raise typer.BadParameter("choose one of --pair, --fleet and --program")
     from crossfeed.cli.render.inputs import show_simulated
     from crossfeed.cli.render.printing import next_step, print_json
-    from crossfeed.machines.simulated.mapped_log import LOG, MAPPING
-    from crossfeed.machines.simulated.program_log import simulate_program
-    from crossfeed.machines.simulated.random_fleet import simulate_fleet
-    from crossfeed.machines.simulated.study_pair import simulate_pair
     from crossfeed.progress import output
+    from crossfeed.sim.physics.simulate import LOG, MAPPING, simulate_fleet, simulate_pair, simulate_program
 
     if program is not None:
         summaries = [simulate_program(out, program, machine, material, seed, stock_top)]
@@ -93,7 +90,7 @@ def _serve(
     import asyncio
     import logging
 
-    from crossfeed.live.simulated.serve import SimulatedFeed, make_server, read_fault, serve
+    from crossfeed.sim.servers.serve import SimulatedFeed, make_server, read_fault, serve
 
     for library in ("asyncua", "amqtt", "transitions"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
@@ -106,3 +103,120 @@ def _serve(
         typer.echo(f"Watch it from another terminal: crossfeed live watch MODEL {address}{faster}")
 
     asyncio.run(serve(feed, make_server(protocol, feed, port), speed=speed, faults=told, on_ready=ready))
+
+
+# `crossfeed fleet`: thousands of simulated machines to learn from.
+
+
+app = typer.Typer(name="fleet", help="Thousands of simulated machines to learn from.", no_args_is_help=True)
+
+
+@app.command()
+def generate(
+    out: Annotated[Path, typer.Argument(help="Folder for the shards; an unfinished fleet there is continued.")],
+    machines: Annotated[int, typer.Option(min=1, help="How many machines.")] = 1024,
+    minutes: Annotated[float, typer.Option(min=2, help="How long each of them works.")] = 40.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes, whatever --jobs.")] = 0,
+    jobs: Annotated[int, typer.Option(min=1, help="Shards made at a time.")] = 2,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="Cores of this machine, or a Ray cluster.")] = "local",
+    address: Annotated[str | None, typer.Option(help="For --engine ray: the address of the cluster.")] = None,
+    json: Json = False,
+) -> None:
+    """Simulate random machines, parts and people, and write what their controllers show as tables.
+
+    Example: crossfeed fleet generate fleet --machines 1024 --minutes 40 --jobs 2
+    """
+    from crossfeed.cli.render.inputs import show_shards
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.sim.factory.shards import FleetPlan, generate
+
+    shards = generate(out, FleetPlan(machines, minutes, seed), jobs, engine, address)
+    print_result(shards, json, lambda: show_shards(out, shards))
+
+
+_Fleet = Annotated[Path, typer.Argument(help="Folder that `crossfeed fleet generate` wrote.")]
+_Real = Annotated[Path, typer.Option("--table", "-t", help="A real log, as a table of `crossfeed ingest`.")]
+_Renames = Annotated[
+    list[str] | None,
+    typer.Option("--rename", help="A channel under the name it has in the fleet: OWN=FLEET; repeats."),
+]
+
+
+@app.command()
+def describe(
+    folder: _Fleet,
+    table: _Real,
+    rename: _Renames = None,
+    json: Json = False,
+) -> None:
+    """Put a real log beside the fleet: ranges, standing rows, resolution, noise and memory of every shared channel.
+
+    Example: crossfeed fleet describe fleet --table mill.parquet --rename spindle_temp=spindle_motor_temp
+    """
+    from dataclasses import asdict
+
+    from crossfeed.cli.render.inputs import show_matches
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.logs.table import Table
+    from crossfeed.sim.factory.describe import describe
+
+    matches = describe(folder, Table.read(table), _renamed(rename))
+    print_result([asdict(match) | {"inside": match.inside} for match in matches], json, lambda: show_matches(matches))
+
+
+@app.command()
+def compare(
+    folder: _Fleet,
+    table: _Real,
+    rename: _Renames = None,
+    json: Json = False,
+) -> None:
+    """Let trees tell windows of the fleet from windows of a real log, and say what gives the fleet away.
+
+    Example: crossfeed fleet compare fleet --table mill.parquet
+    """
+    from dataclasses import asdict
+
+    from crossfeed.cli.render.inputs import show_fleet_comparison
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.logs.table import Table
+    from crossfeed.sim.factory.compare import compare_with_real
+
+    found = compare_with_real(folder, Table.read(table), _renamed(rename))
+    print_result(asdict(found) | {"inside": found.inside}, json, lambda: show_fleet_comparison(found))
+
+
+def _renamed(pairs: list[str] | None) -> dict[str, str]:
+    """OWN=FLEET as given on the command line."""
+    split = [pair.partition("=") for pair in pairs or []]
+    if any(not (own and wanted) for own, _, wanted in split):
+        raise typer.BadParameter("write OWN=FLEET, such as spindle_temp=spindle_motor_temp", param_hint="--rename")
+    return {own: wanted for own, _, wanted in split}
+
+
+@app.command()
+def train(
+    fleet: Annotated[Path, typer.Argument(help="Folder made by crossfeed fleet generate.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run.")],
+    size: Annotated[
+        Literal["tiny", "compact", "base", "medium", "large"], typer.Option(help="Size of the network.")
+    ] = "compact",
+    steps: Annotated[int, typer.Option(min=1, help="Batches of 256 windows.")] = 36_000,
+    seed: Annotated[int, typer.Option(min=0, help="Start of the weights and order of the windows.")] = 0,
+    pretrained: Annotated[Path | None, typer.Option(help="Go on from this model of many machines.")] = None,
+    device: Device = "auto",
+    resume: Resume = False,
+    json: Json = False,
+) -> None:
+    """Train one model on all machines of a fleet; the shipped model `fleet` was made so.
+
+    Example: crossfeed fleet train fleet --out fleet-model
+    """
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.cli.render.results import show_training
+    from crossfeed.sim.factory.shards import fleet_config, train_fleet
+
+    result = train_fleet(
+        fleet, out, fleet_config(size, steps, seed), device=device, resume=resume, pretrained=pretrained
+    )
+    print_result(result.summary, json, lambda: show_training(result.summary, result.model))

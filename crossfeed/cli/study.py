@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from crossfeed.cli import study_ready
-from crossfeed.cli.options import Address, Engine, Folder, Gpus, Jobs, Json, SharedSensors, SourceTables, StudySize
+from crossfeed.cli.common import Address, Engine, Folder, Gpus, Jobs, Json, SharedSensors, SourceTables, StudySize
 
 if TYPE_CHECKING:
-    from crossfeed.study.export import Weights
-    from crossfeed.study.record.rules import LockedSeed
+    from crossfeed.study.lock import Weights
+    from crossfeed.study.record.score import LockedSeed
     from crossfeed.study.study import Study
 
 app = typer.Typer(
@@ -205,7 +205,7 @@ def verify(
     """
     from crossfeed.cli.render.printing import print_result
     from crossfeed.cli.render.results import show_verification
-    from crossfeed.study.export import verify_anything
+    from crossfeed.study.lock import verify_anything
 
     found = verify_anything(folder)
     print_result(found, json, lambda: show_verification(found))
@@ -223,7 +223,7 @@ def export(
 
     Example: crossfeed study export mystudy study.tar.gz --weights locked
     """
-    from crossfeed.study.export import export
+    from crossfeed.study.lock import export
     from crossfeed.study.record.store import Store
 
     typer.echo(f"Wrote {export(Store(folder), archive, cast('Weights', weights))}.")

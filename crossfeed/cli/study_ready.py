@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import (
+from crossfeed.cli.common import (
     Address,
     Engine,
     Folder,
@@ -16,7 +16,7 @@ from crossfeed.cli.options import (
     SourceTables,
     StudySize,
     TrainingSeeds,
-)  # fmt: skip
+)
 
 
 def ready(
@@ -85,9 +85,9 @@ def sensitivity(
     """
     from dataclasses import asdict
 
-    from crossfeed.baselines.budget import named_budget
     from crossfeed.cli.render.printing import print_result, say
     from crossfeed.cli.render.printing import show as show_tables
+    from crossfeed.evaluation.baselines.budget import named_budget
     from crossfeed.study.sensitivity import sensitivity as run
 
     found = run(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from crossfeed.cli.options import Device, Json, Resume
+from crossfeed.cli.common import Device, Json, Model, Resume
 
 
 def train(
@@ -47,8 +47,8 @@ def train(
     from crossfeed.errors import ConfigError
     from crossfeed.front.fit import fit
     from crossfeed.progress import be_quiet
-    from crossfeed.training.devices.distributed import is_leading_process
-    from crossfeed.training.record.folder import saved_config
+    from crossfeed.training.folder import saved_config
+    from crossfeed.training.hardware import is_leading_process
 
     if not is_leading_process():
         be_quiet()
@@ -68,3 +68,99 @@ def train(
     elif is_leading_process():
         show_training(dict(fitted.summary), fitted.opened.path)
         next_step("evaluate", out, "--table", "OTHER.parquet", "--source", table[0])
+
+
+# `crossfeed inspect`: what a model file says about itself.
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run or of an adaptation.")],
+    json: Json = False,
+) -> None:
+    """Show configuration, channels, normaliser, provenance, sizes and hashes of a model file.
+
+    Example: crossfeed inspect run
+    """
+    from crossfeed.cli.render.inputs import show_model
+    from crossfeed.cli.render.printing import print_result
+    from crossfeed.training.summary import describe
+
+    description = describe(model)
+    print_result(description, json, lambda: show_model(description))
+
+
+# `crossfeed adapt`: teach a model a new machine.
+
+
+def adapt(
+    model: Model,
+    table: Annotated[Path, typer.Option("--table", "-t", help="The table of the new machine.")],
+    fractions: Annotated[str, typer.Option(help="Leading shares of each run to learn from.")] = "0,0.05,0.1,0.2",
+    online: Annotated[bool, typer.Option("--online", help="Learn while the machine runs instead.")] = False,
+    mode: Annotated[
+        Literal["head", "predictor", "channels", "low-rank", "all"], typer.Option(help="What may change.")
+    ] = "predictor",
+    steps: Annotated[int | None, typer.Option(help="Gradient steps: 50 in all, online 2 per update.")] = None,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
+    seed: Annotated[int, typer.Option(help="Seed of the batches.")] = 0,
+    protocol: Annotated[
+        Literal["paper", "crossfeed"], typer.Option(help="paper: squared error, each share judged on what follows it.")
+    ] = "crossfeed",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for adaptation.json and models.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Source table, for models with a robust normaliser.")] = None,
+    device: Device = "auto",
+    json: Json = False,
+) -> None:
+    """Adapt a model to another machine and judge it on rows it has not learned from.
+
+    Examples: crossfeed adapt run/ --table target.parquet --fractions 0,0.1,0.2 --out adapted/
+    crossfeed adapt run/ --table target.parquet --online
+    """
+    from crossfeed.cli.render.printing import next_step, print_result
+    from crossfeed.cli.render.results import show_adaptation
+    from crossfeed.evaluation.adaptation.fewshot import parse_fractions
+    from crossfeed.front.fit import adaptations
+    from crossfeed.front.fitted_model import load
+
+    result = adaptations(
+        load(model, device), table, parse_fractions(fractions), online=online, mode=mode, steps=steps, rate=rate,
+        seed=seed, protocol=protocol, source=source, out=out,
+    ).result  # fmt: skip
+
+    def show() -> None:
+        show_adaptation(result)
+        if out is not None and result.models:
+            next_step("forecast", out, "--history", table, "--commands", "table", "--at", "60")
+
+    print_result(result, json, show)
+
+
+# `crossfeed reproduce`: the same seed, the same bits.
+
+
+def reproduce(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished training run.")],
+    table: Annotated[list[Path], typer.Option("--table", "-t", help="Its tables, in their order.")],
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads; those of the run if left out. Others can change the last bits.")
+    ] = None,
+    pretrained: Annotated[Path | None, typer.Option(help="The file its body came from, where it had one.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep the second run here.")] = None,
+    json: Json = False,
+) -> None:
+    """Train a finished run again from its own configuration and compare every bit; exit code 1 if one differs.
+
+    Example: crossfeed reproduce run/ --table source.parquet
+    """
+    from crossfeed.cli.render.printing import print_json
+    from crossfeed.logs.table import Table
+    from crossfeed.training.reproduce import reproduce as run_again
+
+    found = run_again(run, [Table.read(path) for path in table], threads=threads, pretrained=pretrained, out=out)
+    if json:
+        print_json(found)
+    else:
+        typer.echo(found.verdict)
+        for line in found.differences:
+            typer.echo(f"  {line}")
+    raise typer.Exit(0 if found.same else 1)

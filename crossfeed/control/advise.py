@@ -6,30 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.decision import Decision
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.load_calibration import LoadCalibration
 from crossfeed.control.load_forecast import SAMPLES, CuttingLaw, forecast_program
 from crossfeed.control.plan_files import FORMAT, advice_content, changed_program, write_blocks, write_schedule
 from crossfeed.control.planner import PlannerConfig, plan_whole
-from crossfeed.control.score import Score
+from crossfeed.control.score import Decision, Score
 from crossfeed.control.task import Task, check_limits
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain, write_sealed
-from crossfeed.programs.bundled import program_path
-from crossfeed.programs.limits import MotionLimits
-from crossfeed.programs.parse import read_program
-from crossfeed.serving.history import History, read_history
-from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.rollout import Rollout
-from crossfeed.serving.warnings import warnings_about, warnings_of
+from crossfeed.files import plain, write_sealed
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Table
+from crossfeed.programs.motion import MotionLimits
+from crossfeed.programs.parse import program_path, read_program
+from crossfeed.scenarios.history import History, read_history
+from crossfeed.scenarios.measures import warnings_about, warnings_of
+from crossfeed.scenarios.plan import PlannedCommands
+from crossfeed.scenarios.rollout import Rollout
 from crossfeed.show.figures import Figure
 from crossfeed.show.tables import ResultTable, ShownByTables
-from crossfeed.training.measure import WEAK_COMMAND_USE
+from crossfeed.training.health import WEAK_COMMAND_USE
 
 
 @dataclass(frozen=True, eq=False, repr=False)

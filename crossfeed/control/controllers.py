@@ -14,7 +14,6 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from crossfeed.atomic import atomic_file
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.load_calibration import LoadCalibration
 from crossfeed.control.load_forecast import CuttingLaw, LoadForecaster
@@ -22,9 +21,10 @@ from crossfeed.control.planner import OverridePlan, PlannerConfig, plan_ahead
 from crossfeed.control.task import Task, highest_by_row, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import CheckpointError
+from crossfeed.files import atomic_file
 from crossfeed.model.world_model import WorldModel
+from crossfeed.scenarios.measures import Limit
 from crossfeed.schema import Schema
-from crossfeed.serving.measures import Limit
 
 Knobs = tuple[float, float]
 AHEAD = 8  # places of the program that are seen

@@ -17,9 +17,9 @@ from crossfeed.control.controllers import PolicyFeatures, free_knobs, observe, s
 from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes
 from crossfeed.control.task import Task, highest_by_row, sensors_of
 from crossfeed.control.timeline import Timeline
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
-from crossfeed.programs.bundled import program_path
+from crossfeed.programs.parse import program_path
 from crossfeed.schema import canonical
 
 _ANY = 10.0

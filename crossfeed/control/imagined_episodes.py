@@ -17,13 +17,13 @@ from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import MOVING, Timeline
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Table
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
+from crossfeed.scenarios.measures import check_sensors, power_sensors
+from crossfeed.scenarios.rollout import command_rows, mean_rollout, sensor_rows
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.measures import check_sensors, power_sensors
-from crossfeed.serving.rollout import command_rows, mean_rollout, sensor_rows
 
 PENALTY = 5.0  # s for each second above a limit, and as much again for each limit's height above it
 _DOUBTED = 1.0  # of the usual disagreement from which on it costs something

@@ -18,7 +18,7 @@ from crossfeed.configuration import CheckedForm
 from crossfeed.control.controllers import LearnedPolicy, free_knobs, size
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
 from crossfeed.control.task import Task
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
 

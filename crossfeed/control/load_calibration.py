@@ -18,9 +18,9 @@ from crossfeed.control.margins import FEWEST, ConformalMargin, StudentMargin
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline, between, nearest_places
 from crossfeed.model.world_model import WorldModel
+from crossfeed.scenarios.measures import power_sensors
+from crossfeed.scenarios.rollout import PERSISTENCE, command_rows, mean_rollout, sensor_rows, standard_noise
 from crossfeed.schema import Channel, Schema
-from crossfeed.serving.measures import power_sensors
-from crossfeed.serving.rollout import PERSISTENCE, command_rows, mean_rollout, sensor_rows, standard_noise
 
 _LIGHT = 0.25  # of the limit; loads below it are compared by parts of this instead of by parts of themselves
 _FORECAST = 1.0 / 1.645  # the spread of scores where forecasts are right about their own cautious quantile

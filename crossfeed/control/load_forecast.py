@@ -20,13 +20,12 @@ import torch
 
 from crossfeed.control.margins import StudentTail
 from crossfeed.control.timeline import Timeline
-from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
+from crossfeed.model.distribution import Distribution
 from crossfeed.model.world_model import WorldModel
-from crossfeed.schema import Channel, Schema
-from crossfeed.serving.measures import power_sensors, sample_quantiles
-from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.rollout import (
+from crossfeed.scenarios.measures import power_sensors, sample_quantiles
+from crossfeed.scenarios.plan import PlannedCommands
+from crossfeed.scenarios.rollout import (
     PERSISTENCE,
     MeanRollout,
     Rollout,
@@ -35,6 +34,7 @@ from crossfeed.serving.rollout import (
     sensor_rows,
     standard_noise,
 )
+from crossfeed.schema import Channel, Schema
 
 EXPONENT = 0.78  # of the chip load; 1 - m of Kienzle lies between 0.7 and 0.85 for metals
 SPREAD = 0.06  # how sure that is, as a standard deviation

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from crossfeed.machines.simulated.catalogue import machine_named
-from crossfeed.machines.simulated.inputs import DriveInputs
-from crossfeed.machines.simulated.jobs import Playback, motion_limits, play, prepare
-from crossfeed.machines.simulated.materials_and_tools import material_for, tool_notes
-from crossfeed.machines.simulated.parameters import MachineParameters
-from crossfeed.machines.simulated.rollout import SimulatedMachine, Trace
-from crossfeed.machines.simulated.state import SimulationState as MachineState
 from crossfeed.programs.blocks import Program
-from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.motion import MotionLimits
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical, conversion
+from crossfeed.sim.physics.catalogue import machine_named
+from crossfeed.sim.physics.cutting import material_for, tool_notes
+from crossfeed.sim.physics.dynamics import SimulationState as MachineState
+from crossfeed.sim.physics.inputs import DriveInputs
+from crossfeed.sim.physics.jobs import Playback, motion_limits, play, prepare
+from crossfeed.sim.physics.parameters import MachineParameters
+from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
 
 __all__ = ["PERIOD", "MachineRow", "MachineRun", "MachineState", "Workpiece", "drive_kilowatts"]
 

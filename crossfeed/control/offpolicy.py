@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from pydantic import Field
 
-from crossfeed.atomic import atomic_file
 from crossfeed.configuration import CheckedForm, load_yaml, parse
 from crossfeed.errors import ConfigError, TableError
+from crossfeed.files import atomic_file
 
 _FIXED = ("run", "stretch", "override", "reward", "mean", "spread")
 _LEAST_DITHER, _MOST_DITHER = 0.02, 0.05

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from crossfeed.configuration import recorded
-from crossfeed.serving.measures import sample_quantiles
+from crossfeed.scenarios.measures import sample_quantiles
 from crossfeed.show.figures import INK, XY, Band, Figure, Line
 from crossfeed.show.tables import ResultTable, ShownByTables, columns, plain_table, significant
 
 if TYPE_CHECKING:
-    from crossfeed.control.decision import Decision
-    from crossfeed.control.score import Score
+    from crossfeed.control.score import Decision, Score
 
 _SHOWN = 24  # blocks
 

@@ -14,15 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.atomic import atomic_file
-from crossfeed.control.decision import Decision
-from crossfeed.control.score import Score
+from crossfeed.control.score import Decision, Score
 from crossfeed.control.task import Task, deadline_met
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ProgramError
+from crossfeed.files import atomic_file
 from crossfeed.programs.blocks import Move, Program
 from crossfeed.programs.parse import parse_program, read_program
-from crossfeed.serving.measures import Estimate, sample_quantiles
+from crossfeed.scenarios.measures import Estimate, sample_quantiles
 from crossfeed.show.figures import COLOURS, new_figure, save_figure
 from crossfeed.show.tables import significant
 

@@ -11,9 +11,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.decision import Decision, decide, reachable
 from crossfeed.control.load_forecast import CuttingLaw, LoadForecast, LoadForecaster
-from crossfeed.control.score import Score
+from crossfeed.control.score import Decision, Score, decide, reachable
 from crossfeed.control.task import Knob, Task
 from crossfeed.control.timeline import Timeline, slewed
 from crossfeed.schema import Schema

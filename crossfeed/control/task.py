@@ -13,8 +13,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from crossfeed.configuration import CheckedForm, load_yaml, parse
 from crossfeed.errors import ConfigError, SchemaError
+from crossfeed.scenarios.measures import Limit, check_sensors, read_limits
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.measures import Limit, check_sensors, read_limits
 
 _HIGHEST_KNOB = 2.0  # what a control's knob offers
 

@@ -12,11 +12,11 @@ import numpy as np
 from crossfeed.control.task import Task
 from crossfeed.errors import ProgramError, SchemaError
 from crossfeed.programs.blocks import Program
-from crossfeed.programs.limits import MotionLimits
+from crossfeed.programs.motion import MotionLimits
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
+from crossfeed.scenarios.plan import STILL
 from crossfeed.schema import Schema
-from crossfeed.serving.plan import STILL
 from crossfeed.show.tables import plural
 
 FINE = 10  # samples in a place: short moves inside a second keep their own share of it

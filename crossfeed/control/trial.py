@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from crossfeed.control.controllers import AsWritten, Controller, Moment, PlannedKnobs
-from crossfeed.control.decision import Decision, reachable
 from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece, drive_kilowatts
 from crossfeed.control.offpolicy import DecisionLog, LinearPolicy
+from crossfeed.control.score import Decision, reachable
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ConfigError

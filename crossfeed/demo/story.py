@@ -4,15 +4,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossfeed.claim import claim
-from crossfeed.demo import rivals, selection, what_if
-from crossfeed.demo.chapter import Chapter, ChapterResult, run_chapters
-from crossfeed.demo.headline import HEADLINE, headline
-from crossfeed.demo.settings import CANDIDATES, SEEDS, DemoSettings
-from crossfeed.demo.tables import make_logs
+from crossfeed.demo import results as rivals
+from crossfeed.demo import results as what_if
+from crossfeed.demo import selection
+from crossfeed.demo.chapter import CANDIDATES, SEEDS, Chapter, ChapterResult, DemoSettings, run_chapters
+from crossfeed.demo.results import HEADLINE, headline
+from crossfeed.demo.selection import make_logs
 from crossfeed.errors import ConfigError
-from crossfeed.json_file import read_sealed
-from crossfeed.locks import HeldElsewhereError, locked
+from crossfeed.files import HeldElsewhereError, claim, locked, read_sealed
 from crossfeed.progress import console
 
 IDENTITY, LOCK, REPORT = "demo.json", ".demo.lock", "report/report.html"
@@ -73,8 +72,8 @@ def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
 
 def close(folder: Path) -> ChapterResult:
     """Write the headline and the report."""
-    from crossfeed.reporting.artefacts import gather
-    from crossfeed.reporting.report import write_report
+    from crossfeed.front.report.artefacts import gather
+    from crossfeed.front.report.report import write_report
 
     headline(folder)
     written = write_report(gather(folder / selection.STUDY), (folder / REPORT).parent)

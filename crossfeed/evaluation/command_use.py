@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution
-from crossfeed.evaluation.evaluate import Change, EvaluationSet
 from crossfeed.evaluation.forecaster import Forecaster, in_parts
-from crossfeed.evaluation.metrics import Scores
-from crossfeed.evaluation.records import CommandUse, FalsePlan
+from crossfeed.evaluation.metrics import Change, EvaluationSet, Scores
 from crossfeed.evaluation.statistics import Interval, bootstrap
+from crossfeed.evaluation.verdict import CommandUse, FalsePlan
+from crossfeed.model.distribution import Distribution
 from crossfeed.progress import progress
 from crossfeed.windows.corrupt import window_draw
 from crossfeed.windows.windows import WindowBatch, mean_commands

@@ -13,10 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
-from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.metrics import LEVELS, Scores
+from crossfeed.evaluation.metrics import LEVELS, EvaluationSet, Scores
+from crossfeed.model.distribution import Distribution
 from crossfeed.windows.windows import WindowSet
 
 CALIBRATION_RUNS = 2

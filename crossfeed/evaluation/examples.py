@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution
-from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import BATCH, Forecaster
-from crossfeed.evaluation.regimes import REGIMES, regimes
+from crossfeed.evaluation.metrics import REGIMES, EvaluationSet, regimes
+from crossfeed.model.distribution import Distribution
 
 EXAMPLES = 4
 QUANTILES = (0.05, 0.25, 0.75, 0.95)

@@ -3,35 +3,37 @@
 `judge` serves both: `evaluate`, one model on any table, and `evaluate_target`, the models of a study.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from crossfeed.errors import ConfigError, ForecastError
-from crossfeed.evaluation.calibration import calibration_by_regime
-from crossfeed.evaluation.channels import channel_scores, headline_intervals
+from crossfeed.evaluation.channels import calibration_by_regime, channel_scores, headline_intervals
 from crossfeed.evaluation.command_use import KeptForecasts, command_use
 from crossfeed.evaluation.conformal import ForecastRecorder, conformal_coverage
-from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.examples import example_forecasts
 from crossfeed.evaluation.forecaster import Forecaster, NaiveForecaster
-from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.metrics import EvaluationSet, Scores, score_windows
 from crossfeed.evaluation.opened_model import AnyModel, WorldModelForecaster, as_opened
-from crossfeed.evaluation.records import Unit
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
 from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
 from crossfeed.evaluation.setup import Side, SourceData, foreign_set, sensors_not_read, set_up
 from crossfeed.evaluation.statistics import paired_tests, power_table
-from crossfeed.ingest.align import as_table, several
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import plain
+from crossfeed.evaluation.verdict import Unit
+from crossfeed.files import plain
+from crossfeed.logs.align import as_table, several
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import console
 from crossfeed.training.run_config import RunConfig
+from crossfeed.windows.normalise import Normaliser
 
 Suite = Literal["standard", "full"]
 COMMAND_WINDOWS = 512
+
+# What a simulator says of forecasts under changed plans, from the forecaster and the space of the evaluation.
+ChangedPlans = Callable[[WorldModelForecaster, Normaliser], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _full_suite(
 
 def evaluate(
     model: AnyModel, table: Table | Path | str, source: Table | Path | str | Sequence[Table | Path | str] = (), *,
-    part: Side = "auto", suite: Suite = "standard", unit: Unit | None = None, machine: str | None = None,
+    part: Side = "auto", suite: Suite = "standard", unit: Unit | None = None, changed_plans: ChangedPlans | None = None,
     new_sensors: bool = False, out: Path | str | None = None, device: str = "auto",
 ) -> Evaluation:  # fmt: skip
     """Judge a model on a table beside its naive baselines; the result prints the verdict on every channel first.
@@ -131,7 +133,7 @@ def evaluate(
     tables it was trained on, which give the naive baselines their spread. `suite="full"` adds robustness.
     `new_sensors` judges sensors that the model never met as well, where it began with fleet. The result has
     `verdict()`, `to_pandas(by="channel")`, `plot()` and every number; with `out`, evaluation.json is written there.
-    `machine` names a simulated machine on which changed plans are rolled out and compared with the forecasts.
+    `changed_plans` compares the forecasts with what a machine does under other commands, where somebody knows that.
 
     Examples:
         >>> import crossfeed as cf
@@ -157,12 +159,6 @@ def evaluate(
             )
     setup = set_up(opened, table, part, sources, unit)
     forecaster = opened.forecaster.reading(setup.data.windows)
-    counterfactual = None
-    if machine is not None:
-        # The simulator is heavy, and few evaluations ask it.
-        from crossfeed.evaluation.counterfactual import on_simulated_machine
-
-        counterfactual = on_simulated_machine(forecaster, machine, setup.data.space)
     result = replace(
         judge([JudgedModel(forecaster, setup.data)], setup.naive, table.period, suite),
         model=ModelFacts(opened.path.name, forecaster.name, opened.sha256),
@@ -171,7 +167,7 @@ def evaluate(
         trained_on_this_table=opened.trained_on(table),
         absent_commands=opened.misses(table),
         sensors_not_read=sensors_not_read(opened.model, table),
-        counterfactual=counterfactual,
+        counterfactual=None if changed_plans is None else changed_plans(forecaster, setup.data.space),
     )
     if out is not None:
         result.write(out)

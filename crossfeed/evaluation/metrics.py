@@ -3,11 +3,10 @@
 B windows, R runs, G regimes, H horizons, C channels. Absent entries weigh nothing; whatever lies under them is never
 read. Sums live in the evaluation space (z-scores of the source's train rows); physical units follow channel by
 channel from the channel's scale, since every error metric scales with the unit. RMSE, bias and R2 are those of the
-mean, the MAE is that of the median: each error has its own best guess.
-"""
+mean, the MAE is that of the median: each error has its own best guess."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,9 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution
-from crossfeed.errors import ForecastError
-from crossfeed.evaluation.records import Metrics
+from crossfeed.errors import ForecastError, TableError
+from crossfeed.evaluation.forecaster import Forecaster, in_parts
+from crossfeed.evaluation.verdict import Metrics, Unit
+from crossfeed.model.distribution import Distribution
+from crossfeed.processes import wide_products
+from crossfeed.progress import progress
+from crossfeed.schema import Schema
+from crossfeed.training.health import persistence
+from crossfeed.training.seeds import spread_out
+from crossfeed.windows.normalise import Normaliser
+from crossfeed.windows.windows import WindowBatch, WindowSet
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _PERCENTS = tuple(round(100 * level) for level in LEVELS)
@@ -192,3 +199,134 @@ def physical(metrics: Metrics, scale: float) -> Metrics:
     changed = {name: value * scale for name, value in metrics.items() if name in scaled and value is not None}
     nll = metrics.get("nll")
     return metrics | changed | ({"nll": nll + math.log(scale)} if nll is not None else {})
+
+
+# What the machine is told to do around a forecast: idle, steady, start-up or stop.
+
+
+REGIMES = ("idle", "steady", "start-up", "stop")
+# A command counts as "on" above this share of its root mean square over the train rows.
+ON_SHARE = 0.01
+
+
+def regimes(
+    last_a_BA: Tensor, future_a_BTA: Tensor, horizons: tuple[int, ...], schema: Schema, normaliser: Normaliser
+) -> Tensor:
+    """The regime of each window and horizon, as an index into `REGIMES`.
+
+    The last change of the spindle command in (t, t+h] decides: off to on is a start-up, on to off a stop; without a
+    change the machine is steady (on) or idle (off). A schema without a rotational-speed command uses all commands.
+    """
+    spindles = [i for i, command in enumerate(schema.commands) if command.quantity == "rotational speed"]
+    columns = spindles or list(range(len(schema.commands)))
+    series_BTA = normaliser.inverse_commands(torch.cat([last_a_BA[:, None], future_a_BTA], 1).double())
+    threshold_A = series_BTA.new_tensor(ON_SHARE * np.hypot(normaliser.command_location, normaliser.command_scale))
+    on_BT = (series_BTA.abs() > threshold_A)[..., columns].any(-1)
+    changed_BT = on_BT[:, 1:] != on_BT[:, :-1]
+    # Whether any change happened up to t+h; after the last change the machine is on (start-up) or off (stop).
+    any_change_BT = changed_BT.cumsum(1) > 0
+    steps = torch.tensor(horizons, device=on_BT.device) - 1
+    on_BH, change_BH = on_BT[:, 1:][:, steps], any_change_BT[:, steps]
+    return torch.where(change_BH, torch.where(on_BH, 2, 3), torch.where(on_BH, 1, 0))
+
+
+# The evaluation loop: any forecaster, any set of windows, one space, everything sorted by run and regime.
+
+
+Change = Callable[[WindowBatch, Tensor], WindowBatch]
+OnForecast = Callable[[Tensor, Distribution], None]
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Windows together with what is needed to score them: the space, the channels and the independent runs.
+
+    `normaliser` made the windows; `space` is the common evaluation space, the z-score of the source's train rows.
+    """
+
+    windows: WindowSet
+    schema: Schema
+    normaliser: Normaliser
+    space: Normaliser
+    unit: Unit = "run"
+    runs: tuple[str, ...] = field(init=False)
+    run_W: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.space.method == "robust":
+            raise TableError(
+                f"The evaluation space is a '{self.space.method}' normaliser.",
+                expected="the z-score of the source's train rows, the same for every model in a comparison",
+                remedy="Name the source table, so that its train rows can give the space.",
+            )
+        labels = [f"{count.machine}/{getattr(count, self.unit)}" for count in self.windows.counts]
+        runs = tuple(dict.fromkeys(labels))
+        of_group = torch.tensor([runs.index(label) for label in labels])
+        object.__setattr__(self, "runs", runs)
+        object.__setattr__(self, "run_W", of_group[self.windows.group_of_window.cpu()])
+
+    def to_space(self) -> tuple[Tensor, Tensor]:
+        """Location and scale that carry a value from the windows' z-space to the evaluation space, per channel."""
+        scale = self.normaliser.sensor_scale / self.space.sensor_scale
+        location = (self.normaliser.sensor_location - self.space.sensor_location) / self.space.sensor_scale
+        return torch.from_numpy(np.asarray(location)), torch.from_numpy(np.asarray(scale))
+
+    def sample(self, limit: int) -> Tensor:
+        """Evenly spread window numbers, at most `limit`: for probes that need many passes."""
+        return spread_out(len(self.windows), limit)
+
+    def scores(self, name: str) -> Scores:
+        """An empty score sheet for one forecaster."""
+        return Scores(name, self.runs, REGIMES, self.windows.horizons, self.schema.sensor_names)
+
+    def count_in(
+        self, scores: Scores, forecast: Distribution, batch: WindowBatch, part: Tensor, errors_only: bool = False
+    ) -> None:
+        """Score the forecast of one batch; `part` are the numbers of its windows."""
+        horizons, device = self.windows.horizons, forecast.mean.device
+        location, scale = (part.to(device) for part in self.to_space())
+        floor_BHC = persistence(batch.x_BKC, batch.m_BKC, horizons)
+        scores.add(
+            forecast.map(lambda values: values.detach().double()).moved(location, scale),
+            location + scale * batch.future_x_BHC.to(device).double(),
+            batch.future_m_BHC.to(device),
+            location + scale * floor_BHC.to(device).double(),
+            self.run_W[part].to(device),
+            regimes(batch.a_BKA[:, -1], batch.future_a_BTA, horizons, self.schema, self.normaliser).to(device),
+            errors_only,
+        )
+
+
+@wide_products()
+def score_windows(
+    forecaster: Forecaster,
+    data: EvaluationSet,
+    index_W: Tensor | None = None,
+    change: Change | None = None,
+    title: str = "",
+    world: Change | None = None,
+    on_forecast: Sequence[OnForecast] = (),
+) -> Scores:
+    """Score one forecaster; `change` alters what it sees, `world` both that and the truth it is judged by.
+
+    All of `on_forecast` are shown every batch's window numbers and forecast.
+    """
+    windows = data.windows
+    index_W = torch.arange(len(windows)) if index_W is None else index_W
+    scores = data.scores(forecaster.name)
+
+    def score(part: Tensor) -> tuple[Scores, Distribution]:
+        batch = windows.batch(part.to(windows.last_W.device))
+        batch = batch if world is None else world(batch, part)
+        forecast = forecaster.predict(batch if change is None else change(batch, part))
+        sheet = data.scores(forecaster.name)
+        data.count_in(sheet, forecast, batch, part)
+        return sheet, forecast
+
+    with progress(title or f"Evaluating {forecaster.name}", len(index_W)) as task:
+        for part, (sheet, forecast) in in_parts(forecaster, windows, index_W, score):
+            scores.include(sheet)
+            for listen in on_forecast:
+                listen(part, forecast)
+            task.advance(len(part))
+    return scores

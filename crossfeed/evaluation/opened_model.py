@@ -8,17 +8,15 @@ from typing import Any, Protocol, Self
 from torch import Tensor, nn
 
 from crossfeed.configuration import parse
-from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.ingest.align import check_row_period, idle_commands, missed_commands
-from crossfeed.ingest.table import Table
-from crossfeed.model.device import choose_device
+from crossfeed.logs.align import check_row_period, idle_commands, missed_commands
+from crossfeed.logs.table import Table
+from crossfeed.model.distribution import Distribution
 from crossfeed.model.interface import Plan
-from crossfeed.model.locate import MODEL, locate_model
-from crossfeed.model.model_file import read_model_file
+from crossfeed.model.model_file import MODEL, locate_model, read_model_file
 from crossfeed.model.new_machine import add_sensors, fit_to_machine
-from crossfeed.model.world_model import WorldModel
+from crossfeed.model.world_model import WorldModel, choose_device
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.frame import FIRST_SHARE
 from crossfeed.windows.windows import WindowBatch, WindowSet

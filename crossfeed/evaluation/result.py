@@ -8,10 +8,18 @@ from pydantic import BeforeValidator
 
 from crossfeed.configuration import recorded
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.records import Calibration, ChannelScores, CommandUse, Metrics, Unit
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
-from crossfeed.evaluation.verdict import Rivals, Verdict, judge_channels
-from crossfeed.json_file import plain, write_sealed
+from crossfeed.evaluation.verdict import (
+    Calibration,
+    ChannelScores,
+    CommandUse,
+    Metrics,
+    Rivals,
+    Unit,
+    Verdict,
+    judge_channels,
+)
+from crossfeed.files import plain, write_sealed
 from crossfeed.show.tables import ResultTable, ShownByTables
 
 if TYPE_CHECKING:
@@ -137,7 +145,7 @@ class Evaluation(ShownByTables):
 
     def to_pandas(self, by: By = "channel") -> Any:
         """The same rows as a pandas frame."""
-        from crossfeed.ingest.frames import to_pandas
+        from crossfeed.logs.frames import to_pandas
 
         return to_pandas(self.to_polars(by))
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from crossfeed.evaluation.records import Calibration, CommandUse
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.evaluation.verdict import words
-from crossfeed.json_file import plain
+from crossfeed.evaluation.verdict import Calibration, CommandUse, words
+from crossfeed.files import plain
 from crossfeed.show.figures import INK, XY, Band, Bars, Dot, Dots, Figure, Line
 from crossfeed.show.tables import Column, ResultTable, columns, interval, number, plural, share
-from crossfeed.training.measure import WEAK_COMMAND_USE
+from crossfeed.training.health import WEAK_COMMAND_USE
 
 if TYPE_CHECKING:
     from crossfeed.evaluation.result import Evaluation

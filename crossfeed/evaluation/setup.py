@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import NaiveForecaster, naive_baselines
+from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.evaluation.records import Unit
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Group, Table
+from crossfeed.evaluation.verdict import Unit
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import Part

@@ -1,1 +1,1 @@
-"""The front door: the verbs of `import crossfeed as cf`, which the command line calls as well."""
+"""The verbs of `import crossfeed as cf`, which the command line calls, the report of what was found, ONNX files."""

@@ -10,19 +10,18 @@ import numpy as np
 from crossfeed.errors import ConfigError, ForecastError
 from crossfeed.evaluation.opened_model import OpenedModel, as_opened, open_model
 from crossfeed.front.inputs import history_of
-from crossfeed.ingest.align import as_table
-from crossfeed.model.forecast import Forecast, Shown
-from crossfeed.model.forecast_view import shown_commands
-from crossfeed.model.locate import MODEL
+from crossfeed.logs.align import as_table
+from crossfeed.model.forecast import Forecast, Shown, shown_commands
+from crossfeed.model.model_file import MODEL
 from crossfeed.model.world_model import WorldModel
+from crossfeed.scenarios.measures import warnings_about, warnings_of
+from crossfeed.scenarios.plan import read_plans
 from crossfeed.schema import Schema
-from crossfeed.serving.plan import read_plans
-from crossfeed.serving.warnings import warnings_about, warnings_of
 from crossfeed.show.tables import ResultTable, ShownByTables, named, plain_table
 from crossfeed.windows.frame import FIRST_SHARE
 
 if TYPE_CHECKING:
-    from crossfeed.adaptation.result import AdaptationResult
+    from crossfeed.evaluation.adaptation.result import AdaptationResult
 
 _SHOWN_ROWS = 60
 
@@ -136,7 +135,7 @@ class FittedModel(ShownByTables):
     def inspect(self) -> dict[str, Any]:
         """Everything the model says about itself as plain data, as `crossfeed inspect --json` prints it."""
         from crossfeed.model.model_file import ModelFile
-        from crossfeed.training.record.inspection import describe_contents
+        from crossfeed.training.summary import describe_contents
 
         model = self.network
         tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.align import as_table, check_row_period
-from crossfeed.ingest.frames import to_polars
-from crossfeed.ingest.table import KEYS, Group, Table
+from crossfeed.logs.align import as_table, check_row_period
+from crossfeed.logs.frames import to_polars
+from crossfeed.logs.table import KEYS, Group, Table
+from crossfeed.scenarios.history import ON_THE_CLOCK, History, read_history
+from crossfeed.scenarios.plan_table import NamedColumns, named_columns
 from crossfeed.schema import Schema, conversion
-from crossfeed.serving.history import ON_THE_CLOCK, History, read_history
-from crossfeed.serving.plan_table import NamedColumns, named_columns
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
+from crossfeed.files import temporary_file
 from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
-from crossfeed.machines.declaration import CLOCK, LogFormat
-from crossfeed.machines.dialect import sniff
-from crossfeed.machines.mapping import Mapping as LogMapping
-from crossfeed.machines.table import log_format_of
+from crossfeed.logs.any_table import log_format_of
+from crossfeed.logs.declaration import CLOCK, LogFormat
+from crossfeed.logs.delimited import sniff
+from crossfeed.logs.mapping import Mapping as LogMapping
 from crossfeed.show.tables import plural
 
 _CHUNK, _POLL_S = 1 << 20, 0.2

@@ -17,21 +17,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossfeed.adaptation.learning import observed_errors, update
-from crossfeed.adaptation.online import OnlineConfig
-from crossfeed.adaptation.parameters import Prepared, finish, prepare
 from crossfeed.configuration import parse
-from crossfeed.distribution import Distribution, Quantiles
 from crossfeed.errors import ForecastError, StorageError
+from crossfeed.evaluation.adaptation.online import OnlineConfig
+from crossfeed.evaluation.adaptation.parameters import Prepared, finish, observed_errors, prepare, update
 from crossfeed.evaluation.conformal import ForecastTrace, adaptive_widths, centre_and_spread
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
-from crossfeed.json_file import plain
+from crossfeed.files import plain
 from crossfeed.live.snapshot import Row
+from crossfeed.model.distribution import Distribution, Quantiles
 from crossfeed.model.forecast import Forecast
 from crossfeed.model.world_model import WorldModel
 from crossfeed.show.tables import plural
-from crossfeed.training.update.optimiser import adamw
+from crossfeed.training.optimiser import adamw
 from crossfeed.windows.windows import WindowBatch
 
 _TRACKED = 300  # forecasts whose errors are looked at

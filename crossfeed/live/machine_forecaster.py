@@ -19,11 +19,10 @@ from crossfeed.live.source import Value
 from crossfeed.live.trust import ForecastSummary, PromisedForecast, Trust
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
 from crossfeed.model.interface import Plan
-from crossfeed.model.live import LiveForecaster
-from crossfeed.model.packed_weights import packed
+from crossfeed.model.live import LiveForecaster, packed
 from crossfeed.model.world_model import WorldModel
-from crossfeed.products import wide_products
-from crossfeed.serving.shared_pass import SharedPass, answer_together
+from crossfeed.processes import wide_products
+from crossfeed.scenarios.rollout import SharedPass, answer_together
 
 if TYPE_CHECKING:
     from crossfeed.live.learning import LiveLearner

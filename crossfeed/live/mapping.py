@@ -8,9 +8,9 @@ from pydantic import Field
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import SchemaError
 from crossfeed.live.source import LINE, OVERRIDES, live_segmentation
-from crossfeed.machines.declaration import PROGRAM, LogFormat, Segmentation
-from crossfeed.machines.mapping import ColumnMapping, MappedColumn
-from crossfeed.machines.proposal import STATES, LoggedSignal, find_columns, read_name
+from crossfeed.logs.declaration import PROGRAM, LogFormat, Segmentation
+from crossfeed.logs.mapping import ColumnMapping, MappedColumn
+from crossfeed.logs.proposal import STATES, LoggedSignal, find_columns, read_name
 from crossfeed.schema import canonical
 
 

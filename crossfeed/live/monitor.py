@@ -14,8 +14,8 @@ from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
 from crossfeed.live.trust import PromisedForecast, PromiseRecord, Trust
-from crossfeed.machines.declaration import LogFormat
-from crossfeed.programs.limits import MotionLimits
+from crossfeed.logs.declaration import LogFormat
+from crossfeed.programs.motion import MotionLimits
 
 if TYPE_CHECKING:
     from crossfeed.live.learning import LiveLearner

@@ -1,26 +1,131 @@
 """MQTT: JSON by a mapping, or Sparkplug B. It subscribes and never publishes.
 
 A Sparkplug listener that comes late waits for the next birth before it can name what it hears: asking for one would be
-a command to the machine's gateway.
-"""
+a command to the machine's gateway."""
 
 import asyncio
 import json
+import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from time import time as now
 from typing import Any
 from urllib.parse import urlsplit
 
-from crossfeed.errors import LogError
-from crossfeed.extras import need
+from crossfeed.errors import LogError, need
 from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.open_source import Credentials
 from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, reconnecting, silence
-from crossfeed.live.sparkplug import decode
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
+from crossfeed.logs.declaration import MICROSECONDS, PROGRAM, LogFormat
+
+# Sparkplug B payloads: the small part of protobuf they need, written out by hand.
+
+
+VARINT, FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
+_INT8, _INT16, _INT32, _INT64 = 1, 2, 3, 4
+_SIGNED = {_INT8: 8, _INT16: 16, _INT32: 32, _INT64: 64}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One value; a birth names its alias, later messages may use the alias alone. `time` is in milliseconds."""
+
+    name: str | None
+    value: float | str | bool | None
+    time: int | None = None
+    alias: int | None = None
+    historical: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A message: its own time, the metrics in it, and its number from 0 to 255."""
+
+    time: int | None
+    metrics: tuple[Metric, ...]
+    sequence: int | None
+
+
+def decode(content: bytes) -> Payload:
+    """Read a payload, or say what is wrong with it."""
+    time = sequence = None
+    metrics: list[Metric] = []
+    try:
+        for number, value in _fields(content):
+            if number == 1 and isinstance(value, int):
+                time = value
+            elif number == 2 and isinstance(value, bytes):
+                metrics.append(_metric(value))
+            elif number == 3 and isinstance(value, int):
+                sequence = value
+    except (IndexError, struct.error, UnicodeDecodeError, ValueError) as error:
+        raise LogError(f"A Sparkplug message cannot be read: {error}", expected="a Sparkplug B payload") from error
+    return Payload(time, tuple(metrics), sequence)
+
+
+def _metric(content: bytes) -> Metric:
+    fields = dict(_fields(content))
+    datatype = fields.get(4, 0)
+    assert isinstance(datatype, int)
+    value: float | str | bool | None = None
+    if not fields.get(7):
+        if isinstance(fields.get(15), bytes):
+            value = bytes(fields[15]).decode()
+        elif isinstance(fields.get(13), bytes):
+            value = struct.unpack("<d", fields[13])[0]  # type: ignore[arg-type]
+        elif isinstance(fields.get(12), bytes):
+            value = struct.unpack("<f", fields[12])[0]  # type: ignore[arg-type]
+        elif isinstance(fields.get(14), int):
+            value = bool(fields[14])
+        elif isinstance(whole := fields.get(10, fields.get(11)), int):
+            bits = _SIGNED.get(datatype)
+            value = float(whole - (1 << bits) if bits and whole >= 1 << (bits - 1) else whole)
+    name = fields.get(1)
+    time, alias = fields.get(3), fields.get(2)
+    return Metric(
+        name.decode() if isinstance(name, bytes) else None,
+        value,
+        time if isinstance(time, int) else None,
+        alias if isinstance(alias, int) else None,
+        bool(fields.get(5, 0)),
+    )
+
+
+def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Number and raw value of every field; fixed-width values stay bytes."""
+    offset = 0
+    while offset < len(content):
+        key, offset = _read_varint(content, offset)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            value, offset = _read_varint(content, offset)
+            yield number, value
+            continue
+        if wire == BYTES:
+            size, offset = _read_varint(content, offset)
+        elif wire in (FIXED64, _FIXED32):
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise ValueError(f"wire type {wire}")
+        if offset + size > len(content):
+            raise ValueError("it ends too early")
+        yield number, content[offset : offset + size]
+        offset += size
+
+
+def _read_varint(content: bytes, offset: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = content[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, offset
+    raise ValueError("a number that never ends")
+
 
 _TIMES = ("timestamp", "time", "ts", "t")
 _DISCOVERY_S = 5.0

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, LogError
+from crossfeed.files import temporary_file
 from crossfeed.live.source import (
     ALIVE,
     LINE,
@@ -26,10 +26,10 @@ from crossfeed.live.source import (
     live_segmentation,
     reconnecting,
 )
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
-from crossfeed.machines.mtconnect import LOG_FORMAT
-from crossfeed.machines.mtconnect_channels import DeviceMapping, propose
-from crossfeed.machines.mtconnect_devices import Item, read_devices, tag
+from crossfeed.logs.declaration import MICROSECONDS, PROGRAM, LogFormat
+from crossfeed.logs.mtconnect import LOG_FORMAT
+from crossfeed.logs.mtconnect_channels import DeviceMapping, propose
+from crossfeed.logs.mtconnect_devices import Item, read_devices, tag
 from crossfeed.schema import canonical
 
 _INTERVAL_MS, _HEARTBEAT_MS, _COUNT = 100, 2000, 10000

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crossfeed.errors import ConfigError, LogError
-from crossfeed.extras import need
+from crossfeed.errors import ConfigError, LogError, need
 from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.open_source import Credentials, Security, secure
 from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value, reason, reconnecting, silence
-from crossfeed.machines.declaration import MICROSECONDS, PROGRAM, LogFormat
+from crossfeed.logs.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
 _QUEUE = 200  # values a server keeps of each node between two publications

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from crossfeed.errors import ConfigError
-from crossfeed.extras import need
+from crossfeed.errors import ConfigError, need
 from crossfeed.live.source import LiveSource
 
 USER, PASSWORD = "CROSSFEED_LIVE_USER", "CROSSFEED_LIVE_PASSWORD"
@@ -176,13 +175,13 @@ async def discover_mapping(address: str, options: SourceOptions | None = None) -
     options = options or SourceOptions()
     scheme, rest = _divided(address)
     if scheme == "file":
-        from crossfeed.machines.template import template_from
+        from crossfeed.logs.template import template_from
 
         return template_from(Path(rest.removeprefix("//")))
     source = open_source(address, options)
     if scheme == "http":
         from crossfeed.live.mtconnect import MtconnectSource
-        from crossfeed.machines.template import template_from
+        from crossfeed.logs.template import template_from
 
         return await MtconnectSource(address).read_model(template_from)
     from crossfeed.live.mqtt import MqttSource

@@ -11,8 +11,8 @@ import numpy as np
 from crossfeed.errors import CrossfeedError
 from crossfeed.live.snapshot import LivePlannedCommands
 from crossfeed.live.source import LINE, OVERRIDES, Value
-from crossfeed.machines.declaration import PROGRAM
-from crossfeed.programs.limits import MotionLimits
+from crossfeed.logs.declaration import PROGRAM
+from crossfeed.programs.motion import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS, CommandTrace

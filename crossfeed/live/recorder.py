@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from crossfeed.errors import LogError
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.ingest.table import Table
+from crossfeed.files import HeldElsewhereError, locked
 from crossfeed.live.row_maker import LATEST_S, gap_samples, to_frame
 from crossfeed.live.source import RUN, Arrival, BoundedQueue, LiveSource, Mark, Notice, Sample, SourceClock, listening
 from crossfeed.live.spool import (
@@ -27,8 +26,9 @@ from crossfeed.live.spool import (
     read_spool,
     spooled_format,
 )
-from crossfeed.locks import HeldElsewhereError, locked
-from crossfeed.machines.declaration import MICROSECONDS, LogFormat, RawRun
+from crossfeed.logs.declaration import MICROSECONDS, LogFormat, RawRun
+from crossfeed.logs.pipeline import ingest
+from crossfeed.logs.table import Table
 
 FLUSH_S, LOCK = 1.0, ".recording.lock"
 OnFlush = Callable[[dict[str, float]], None]

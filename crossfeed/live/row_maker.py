@@ -14,11 +14,10 @@ from operator import attrgetter
 
 import polars as pl
 
-from crossfeed.ingest.resample import CARRY_FORWARD_S, Resampling
-from crossfeed.ingest.segment import SESSION, Tally, segment, to_schema_units
 from crossfeed.live.snapshot import Counters, MachineRows, Row
 from crossfeed.live.source import ALIVE, CONNECTED, LINE, OVERRIDES, TEXTS, Arrival, Notice, Sample, SourceClock, Value
-from crossfeed.machines.declaration import CLOCK, MICROSECONDS, PROGRAM, LogFormat, RawRun
+from crossfeed.logs.declaration import CLOCK, MICROSECONDS, PROGRAM, LogFormat, RawRun
+from crossfeed.logs.resample import CARRY_FORWARD_S, SESSION, Resampling, Tally, segment, to_schema_units
 from crossfeed.schema import Schema
 
 LATEST_S = 2.0  # a sample that is later than this changes nothing any more

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any, Literal, Protocol
 
-from crossfeed.machines.declaration import LABEL, MICROSECONDS, PROGRAM, LogFormat, Segmentation
+from crossfeed.logs.declaration import LABEL, MICROSECONDS, PROGRAM, LogFormat, Segmentation
 
 # Names beside the channels of the schema under which sources tell what else they know.
 ALIVE = "@@alive"  # everything in force is still so at this time

@@ -15,11 +15,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crossfeed.atomic import storage_error, sync
 from crossfeed.errors import LogError
-from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.files import read_sealed, storage_error, sync, write_sealed
 from crossfeed.live.source import Notice, Sample
-from crossfeed.machines.declaration import LogFormat, NativeColumn, Segmentation
+from crossfeed.logs.declaration import LogFormat, NativeColumn, Segmentation
 from crossfeed.schema import Schema
 
 HEADER, ENDING = "source.json", ".spool"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from crossfeed.distribution import Distribution
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.snapshot import ChannelForecast, Light, LivePlannedCommands, Row, worst
+from crossfeed.model.distribution import Distribution
 from crossfeed.model.forecast import Forecast
 from crossfeed.schema import Schema
 

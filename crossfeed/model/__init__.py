@@ -1,1 +1,1 @@
-"""The network, its objectives, the two presets and the model file: Sections 3 and 4 of the paper as code."""
+"""What a forecast is, the two networks behind one encode and one decode, and the model file."""

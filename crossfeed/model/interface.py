@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution
+from crossfeed.model.distribution import Distribution
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.windows.windows import WindowBatch, mean_commands
 

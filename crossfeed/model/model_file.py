@@ -1,13 +1,13 @@
 """One file holds a model: safetensors with configuration, schema, normaliser, provenance and hashes in its metadata.
 
 Reading is strict. Nothing in the file is executed, every part is checked against its hash before it is used, and a
-part that was changed is named.
-"""
+part that was changed is named."""
 
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from crossfeed import __version__
-from crossfeed.atomic import atomic_file
 from crossfeed.errors import CheckpointError, CrossfeedError
+from crossfeed.files import atomic_file
 from crossfeed.model.config import parse_model
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.sensors.config import SensorConfig
@@ -179,3 +179,34 @@ def _content_hash(digests: dict[str, str]) -> str:
 
 def _finite(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() or bool(tensor.isfinite().all())
+
+
+# Find the model that a path means: a file, the folder of a run or of an adaptation, or `fleet`, which we ship.
+
+
+MODEL, FLEET = "model.safetensors", "fleet"
+# What training writes besides the model, and never what somebody means who names the folder.
+_BESIDES = ("pretrained.safetensors",)
+
+
+def locate_model(path: Path | str) -> Path:
+    """The model file itself, the only model in a folder, or the shipped model of many machines."""
+    path = Path(path)
+    if str(path) == FLEET and not path.exists():
+        return Path(str(files("crossfeed") / "model" / "fleet.safetensors"))
+    if not path.is_dir():
+        return path
+    if (path / MODEL).is_file():
+        return path / MODEL
+    found = sorted(file for file in path.glob("*.safetensors") if file.name not in _BESIDES)
+    if len(found) == 1:
+        return found[0]
+    raise CheckpointError(
+        f"{path} holds {len(found)} models: {', '.join(file.name for file in found)}."
+        if found
+        else f"There is no model in the folder {path}.",
+        expected=f"a model file, or a folder with {MODEL} or one adapted model in it",
+        remedy="Name one of the files."
+        if found
+        else "Check the path, or finish the run with crossfeed train --resume.",
+    )

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TypeGuard
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Table
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Table
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.sensors.members import detail

@@ -18,9 +18,8 @@ from crossfeed.model.network_config import Size
 from crossfeed.model.parts.blocks import BlockConfig
 from crossfeed.model.parts.instance_norm import InstanceNormConfig
 from crossfeed.model.sensors.config import ForecastObjectiveConfig, SensorConfig
+from crossfeed.windows.augment import MachineChanges, PlanChanges
 from crossfeed.windows.corrupt import MaskConfig
-from crossfeed.windows.machine_changes import MachineChanges
-from crossfeed.windows.plan_changes import PlanChanges
 
 Objectives = Annotated[ForecastObjectiveConfig | ObjectiveConfig, Field(discriminator="trains")]
 

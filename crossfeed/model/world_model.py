@@ -1,7 +1,6 @@
 """What a world model is, whichever network it has: encode a window once, decode it under any plan.
 
-B windows, K context rows, R rows, C sensors, A commands.
-"""
+B windows, K context rows, R rows, C sensors, A commands."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,9 +10,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from crossfeed.distribution import Distribution
 from crossfeed.errors import ConfigError
 from crossfeed.model.delayed_plans import plans_by_delay
+from crossfeed.model.distribution import Distribution
 from crossfeed.model.forecast import Forecast, forecast
 from crossfeed.model.interface import Context, Latents, Losses, Plan, Prediction, ProcessGroup, Rows, Stage, Views
 from crossfeed.model.jepa.config import JepaConfig
@@ -203,3 +202,21 @@ class WorldModel(nn.Module, ABC):
         check_tensors(file.path, file.tensors, model.state_dict())
         model.load_state_dict(file.tensors)
         return model.to(device).eval()
+
+
+# The device a model lives on, by its name on the command line.
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name; `auto` takes a GPU when there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"The device '{name}' cannot be used: {reason}", expected="auto, cpu, cuda or cuda:<number>"
+        ) from error
+    return device

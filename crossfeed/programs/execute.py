@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 
 from crossfeed.programs import gcodes
 from crossfeed.programs.blocks import Dwell, ToolChange
-from crossfeed.programs.cycles import drill, select_cycle
-from crossfeed.programs.expressions import evaluate, variable_name
-from crossfeed.programs.geometry import Frame, vector
-from crossfeed.programs.line_items import Assignment, Call, Item, ProgramLine, Word
+from crossfeed.programs.expressions import UnclearError, evaluate, variable_name
+from crossfeed.programs.flow import InterpreterState, Log
+from crossfeed.programs.gcodes import drill, select_cycle
+from crossfeed.programs.legs import Frame, vector
 from crossfeed.programs.motion import LINEAR_AXES, Values, go_home, is_motion, move
-from crossfeed.programs.state import InterpreterState, Log
-from crossfeed.programs.tokens import UnclearError
+from crossfeed.programs.read_line import Assignment, Call, Item, ProgramLine, Word
 
 # Words that shape a corner or a speed in ways the planner does not follow.
 _NOT_APPLIED_WORDS = {

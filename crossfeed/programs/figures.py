@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crossfeed.programs.blocks import Move, Program
-from crossfeed.programs.geometry import table_turn
+from crossfeed.programs.legs import table_turn
 from crossfeed.programs.trajectory import CommandTrace, Trajectory
 from crossfeed.show.figures import new_figure, save_figure
 

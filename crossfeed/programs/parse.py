@@ -1,20 +1,21 @@
 """NC text becomes a Program: every line is read once, executed in order, with jumps and loops followed."""
 
 import re
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
-from crossfeed.atomic import storage_error
 from crossfeed.errors import ProgramError
-from crossfeed.programs.blocks import Program, Setup
+from crossfeed.files import storage_error
+from crossfeed.programs.blocks import Program, ProgramFinding, Setup
 from crossfeed.programs.execute import execute
-from crossfeed.programs.flow import Flow
+from crossfeed.programs.expressions import UnclearError
+from crossfeed.programs.flow import Flow, InterpreterState, Log
 from crossfeed.programs.gcodes import KEYWORDS
-from crossfeed.programs.geometry import vector
-from crossfeed.programs.line_items import ProgramLine
-from crossfeed.programs.read_line import read_line
-from crossfeed.programs.state import InterpreterState, Log
-from crossfeed.programs.tokens import UnclearError
+from crossfeed.programs.legs import vector
+from crossfeed.programs.read_line import ProgramLine, read_line
+from crossfeed.programs.trajectory import Trajectory
 from crossfeed.progress import ProgressTask, progress
 
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)
@@ -113,3 +114,81 @@ def _report_rest(lines: list[ProgramLine], flow: Flow, log: Log) -> None:
     if rest:
         reason = f"what follows the end of the program was not read (lines with code: {len(rest)})"
         log.report(rest[0], reason, "note")
+
+
+# The figures of a program at a glance: what it holds, how far and how long it goes, what stays unclear.
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One program in numbers; lengths in mm, times in s, speeds in rpm, feeds in mm/min."""
+
+    name: str
+    lines: int
+    blocks: int
+    motion_lines: int
+    understood_motion_lines: int
+    understood: float
+    path_length: float
+    cutting_length: float
+    rapid_length: float
+    programmed_cutting_time: float
+    cutting_time: float
+    rapid_time: float
+    total_time: float
+    tools: tuple[str, ...]
+    spindle_speeds: tuple[float, ...]
+    feeds: tuple[float, ...]
+    skipped_calls: Mapping[str, int]
+    findings: tuple[ProgramFinding, ...]
+
+
+def summarise(program: Program, trajectory: Trajectory) -> Summary:
+    """Add up a program and its plan."""
+    moves = program.moves
+    cutting = [move for move in moves if move.feed is not None and move.spindle]
+    return Summary(
+        name=program.name,
+        lines=program.lines,
+        blocks=len(program.blocks),
+        motion_lines=program.motion_lines,
+        understood_motion_lines=program.understood_motion_lines,
+        understood=program.understood,
+        path_length=sum(move.length for move in moves),
+        cutting_length=sum(move.length for move in cutting),
+        rapid_length=sum(move.length for move in moves if move.feed is None),
+        programmed_cutting_time=program.programmed_cutting_time,
+        cutting_time=trajectory.cutting_time,
+        rapid_time=trajectory.rapid_time,
+        total_time=trajectory.duration,
+        tools=tuple(tool for tool in trajectory.tools if tool),
+        spindle_speeds=tuple(sorted({abs(block.spindle) for block in cutting})),
+        feeds=tuple(sorted({round(move.feed, 3) for move in moves if move.feed is not None})),
+        skipped_calls=program.skipped_calls,
+        findings=tuple(sorted((*program.findings, *trajectory.remarks), key=lambda finding: finding.line)),
+    )
+
+
+# The NC programs that come with crossfeed.
+
+
+PREFIX = "bundled:"
+
+
+def bundled_programs() -> dict[str, Path]:
+    """Name and file of each bundled program, in alphabetical order."""
+    folder = Path(__file__).parent / "bundled"
+    return {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in (".mpf", ".nc")}
+
+
+def program_path(name: str) -> Path:
+    """The file behind a path or a name such as `bundled:bracket`."""
+    if not name.startswith(PREFIX):
+        return Path(name)
+    programs, wanted = bundled_programs(), name.removeprefix(PREFIX)
+    if wanted not in programs:
+        raise ProgramError(
+            f"There is no bundled program '{wanted}'.",
+            expected=f"one of {', '.join(PREFIX + known for known in programs)}",
+        )
+    return programs[wanted]

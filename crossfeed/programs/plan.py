@@ -12,9 +12,8 @@ import numpy as np
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Program, ProgramFinding
 from crossfeed.programs.legs import Legs, build_legs
-from crossfeed.programs.limits import MotionLimits as MotionLimits
-from crossfeed.programs.profile import corner_speeds, leg_limits, look_ahead, trapezoids
-from crossfeed.programs.trajectory import Trajectory
+from crossfeed.programs.motion import MotionLimits as MotionLimits
+from crossfeed.programs.trajectory import Trajectory, corner_speeds, leg_limits, look_ahead, trapezoids
 
 
 def plan(

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from crossfeed.atomic import atomic_file
 from crossfeed.errors import StorageError
+from crossfeed.files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn

@@ -10,8 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossfeed.atomic import atomic_file
-from crossfeed.json_file import plain
+from crossfeed.files import atomic_file, plain
 from crossfeed.show.tables import Column, ResultTable, cell_parts, estimate, written
 
 if TYPE_CHECKING:

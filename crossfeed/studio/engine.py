@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel, WorldModelForecaster
-from crossfeed.json_file import plain
+from crossfeed.files import plain
 from crossfeed.model.forecast import forecast
-from crossfeed.model.packed_weights import packed
-from crossfeed.programs.limits import MotionLimits
-from crossfeed.serving.history import History
-from crossfeed.serving.measures import check_sensors
-from crossfeed.serving.plan import PlannedCommands
-from crossfeed.serving.shared_pass import answer_together
-from crossfeed.serving.warnings import warnings_about, warnings_of
-from crossfeed.serving.what_if import what_if
+from crossfeed.model.live import packed
+from crossfeed.programs.motion import MotionLimits
+from crossfeed.scenarios.history import History
+from crossfeed.scenarios.measures import check_sensors, warnings_about, warnings_of
+from crossfeed.scenarios.plan import PlannedCommands
+from crossfeed.scenarios.rollout import answer_together
+from crossfeed.scenarios.what_if import what_if
 from crossfeed.studio.moments import Moments, sent_moment
 from crossfeed.studio.plans import Uploads, make_plans
 from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, RefusalError, WhatIfRequest

@@ -8,11 +8,11 @@ from typing import Any
 from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.json_file import plain, read_sealed
-from crossfeed.model.locate import FLEET, locate_model
-from crossfeed.programs.bundled import PREFIX, bundled_programs
+from crossfeed.files import plain, read_sealed
+from crossfeed.model.model_file import FLEET, locate_model
+from crossfeed.programs.parse import PREFIX, bundled_programs
 from crossfeed.studio.settings import Limits
-from crossfeed.training.record.history import read_history
+from crossfeed.training.history import read_history
 
 _SHOWN = ("channel", "unit", "light", "reasons", "skill", "coverage")
 _DEPTH = 2  # folders below the named one in which is looked
@@ -49,8 +49,8 @@ def model_facts(opened: OpenedModel, limits: Limits) -> dict[str, Any]:
 def recorded_verdict(opened: OpenedModel) -> dict[str, Any]:
     """The verdict of the study or of the evaluations that lie with the model; a sentence where there are none."""
     # Imported on the first request: the page is up a tenth of a second earlier.
-    from crossfeed.reporting.artefacts import gather
-    from crossfeed.reporting.sections.verdict import verdict
+    from crossfeed.front.report.artefacts import gather
+    from crossfeed.front.report.sections.verdict import verdict
 
     folder = record_folder(opened.path)
     if opened.path == locate_model(FLEET):
@@ -143,7 +143,7 @@ def _read(folder: Path, read: Any) -> dict[str, Any]:
 
 def _study(folder: Path) -> dict[str, Any]:
     # Imported on the first request: the page is up a tenth of a second earlier.
-    from crossfeed.study.record.rules import score_of
+    from crossfeed.study.record.score import score_of
     from crossfeed.study.study import Study
 
     study = Study(folder)

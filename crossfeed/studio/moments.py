@@ -14,12 +14,12 @@ import numpy as np
 from crossfeed.errors import TableError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.verdict import COVERAGE, COVERAGE_BAD
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Group, Table
-from crossfeed.json_file import plain
+from crossfeed.files import plain
 from crossfeed.live.snapshot import ChannelForecast, Light, Snapshot
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.forecast import read_history as read_rows_sent
-from crossfeed.serving.history import History, read_history
+from crossfeed.scenarios.history import History, read_history
 from crossfeed.show.tables import named
 from crossfeed.studio.requests import MomentRequest, RefusalError
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.atomic import temporary_file
 from crossfeed.errors import ConfigError, CrossfeedError, ProgramError, TableError
+from crossfeed.files import temporary_file
 from crossfeed.programs.blocks import Program
-from crossfeed.programs.bundled import PREFIX, bundled_programs
-from crossfeed.programs.limits import MotionLimits
-from crossfeed.programs.parse import parse_program
-from crossfeed.serving.history import History
-from crossfeed.serving.plan import (
+from crossfeed.programs.motion import MotionLimits
+from crossfeed.programs.parse import PREFIX, bundled_programs, parse_program
+from crossfeed.scenarios.history import History
+from crossfeed.scenarios.plan import (
     FOLLOWED,
     REMARK,
     Overrides,
@@ -25,7 +24,7 @@ from crossfeed.serving.plan import (
     read_plans,
     under_overrides,
 )
-from crossfeed.serving.plan_table import columns_of_file, plan_columns
+from crossfeed.scenarios.plan_table import columns_of_file, plan_columns
 from crossfeed.studio.requests import PlanRequest, RefusalError
 from crossfeed.studio.settings import Limits
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
-from crossfeed.errors import CrossfeedError
-from crossfeed.extras import need
-from crossfeed.serving.shared_pass import AnswerAll, SharedPass
+from crossfeed.errors import CrossfeedError, need
+from crossfeed.scenarios.rollout import AnswerAll, SharedPass
 from crossfeed.studio.requests import RefusalError
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

@@ -9,18 +9,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossfeed.errors import CrossfeedError
+from crossfeed.errors import CrossfeedError, need
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.extras import need
-from crossfeed.ingest.align import as_table
-from crossfeed.programs.limits import MotionLimits, read_motion_limits
+from crossfeed.logs.align import as_table
+from crossfeed.programs.motion import MotionLimits, read_motion_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.engine import ForecastEngine, Question, ready_to_answer
 from crossfeed.studio.model_facts import record_folder
 from crossfeed.studio.moments import Moments, ShownMachine, TableMoments
+from crossfeed.studio.monitored_machine import Replay
 from crossfeed.studio.plans import Uploads
 from crossfeed.studio.queues import Batcher, LabelledValue, LongWork, Metrics
-from crossfeed.studio.replay import Replay
 from crossfeed.studio.settings import Keys, ServeSettings, log
 
 if TYPE_CHECKING:

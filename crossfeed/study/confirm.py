@@ -7,11 +7,9 @@ from collections.abc import Sequence
 
 from crossfeed.errors import ConfigError
 from crossfeed.jobs import Engine
-from crossfeed.study.record.confirmation import CONFIRMATION, PASSED_OVER, Confirmation, passed_over
+from crossfeed.study.record.declaration import CONFIRMATION, PASSED_OVER, Confirmation, passed_over
 from crossfeed.study.record.lockable import blemishes, refusals
-from crossfeed.study.record.outcomes import pool
-from crossfeed.study.record.rules import rules_of
-from crossfeed.study.record.score import RunOutcome, Score, rank, ranked
+from crossfeed.study.record.score import RunOutcome, Score, pool, rank, ranked, rules_of
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan_runs, search
 from crossfeed.training.run_config import RunConfig

@@ -16,8 +16,7 @@ import numpy as np
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import bootstrap, paired_tests
 from crossfeed.study.record.declaration import declarations
-from crossfeed.study.record.outcomes import has_numbers
-from crossfeed.study.record.score import WEIGHTS
+from crossfeed.study.record.score import WEIGHTS, has_numbers
 from crossfeed.study.record.store import Run, Store
 
 LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"  # the ready study, and its reference

@@ -9,17 +9,16 @@ from typing import Any
 import torch
 
 import crossfeed
-from crossfeed.atomic import atomic_file, file_hash
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.align import check_row_period
-from crossfeed.ingest.table import Table, manifest_path
+from crossfeed.files import atomic_file, file_hash
+from crossfeed.logs.align import check_row_period
+from crossfeed.logs.table import Table, manifest_path
 from crossfeed.study import vault
-from crossfeed.study.record.identity import PROTOCOL_VERSION, code_hash
-from crossfeed.study.record.rules import rules_of
-from crossfeed.study.record.store import Store
+from crossfeed.study.record.score import rules_of
+from crossfeed.study.record.store import PROTOCOL_VERSION, Store, code_hash
 from crossfeed.training.data import prepare
-from crossfeed.training.record.summary import data_facts
 from crossfeed.training.run_config import RunConfig, departures
+from crossfeed.training.summary import data_facts
 
 
 def init(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
+from crossfeed.study.candidates import PAPER_CANDIDATES, Settings, weights
 from crossfeed.study.contrast import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
-from crossfeed.study.paper_candidates import PAPER_CANDIDATES, Settings, weights
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan_runs
 from crossfeed.training.run_config import RunConfig

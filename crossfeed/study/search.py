@@ -1,26 +1,24 @@
 """Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost.
 
-A run trains, measures the bundle, and writes its outcome as the last file.
-"""
+A run trains, measures the bundle, and writes its outcome as the last file."""
 
 import math
 import os
 import platform
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from crossfeed.configuration import override, parse
 from crossfeed.errors import ConfigError, CrossfeedError, TrainingError
+from crossfeed.files import is_locked, locked
 from crossfeed.jobs import Engine, JobSpec, once, one_bar
-from crossfeed.locks import is_locked, locked
-from crossfeed.study.record.identity import check_version, code_hash, source_tables
-from crossfeed.study.record.outcomes import COLLAPSED, OUTCOME, artefacts
-from crossfeed.study.record.rules import rules_of
-from crossfeed.study.record.store import UNFINISHED, Run, Store, run_name
+from crossfeed.study.record import ledger
+from crossfeed.study.record.score import COLLAPSED, OUTCOME, Score, artefacts, outcomes, rank, rules_of
+from crossfeed.study.record.store import UNFINISHED, Run, Store, check_version, code_hash, run_name, source_tables
 from crossfeed.training.run_config import RunConfig
 
 REPLAY_TOLERANCE = 1e-4
@@ -152,3 +150,63 @@ def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
     if not math.isclose(at_training, replayed, rel_tol=REPLAY_TOLERANCE):
         return f"replay mismatch: RMSE {at_training:.6g} at the end of training, {replayed:.6g} from the saved file"
     return ""
+
+
+# Successive halving over seeds: everybody gets the first seed, the better half the second, and so on.
+
+
+def halve(
+    store: Store, engine: Engine, candidates: Mapping[str, RunConfig], seeds: int, by: Score, fewest: int
+) -> None:
+    """Run all rungs; killed at any moment, the same call goes on. The ledger holds the rule before its first run."""
+    rule = {"candidates": list(candidates), "seeds": seeds, "fewest": fewest, "score": by}
+    _record_rule(store, rule)
+    among = list(candidates)
+    for seed in range(seeds):
+        plan_runs(store, {name: candidates[name] for name in among}, [seed], "search")
+        search(store, engine)
+        last = seed == seeds - 1
+        among = _decide_rung(store, among, seed + 1, by, len(among) if last else max(fewest, (len(among) + 1) // 2))
+
+
+def refuse_plain_search(store: Store) -> None:
+    """A plain search after halving would give dropped candidates seeds that nobody compares them by."""
+    if store.entries("halving"):
+        raise ConfigError(
+            "This study is searched by successive halving.",
+            expected="crossfeed study search --halving, with the candidates and seeds it began with",
+            remedy="Go on with --halving (or --planned, to finish what is planned).",
+        )
+
+
+def _record_rule(store: Store, rule: dict[str, Any]) -> None:
+    """Write the rule down before the first run, or find it as it was written."""
+    stated = [entry.content for entry in store.entries("halving")]
+    if stated and stated[0] != rule:
+        raise ConfigError(
+            "The halving of this study began with other candidates or seeds.",
+            expected=f"{stated[0]['seeds']} seeds for {', '.join(stated[0]['candidates'])}",
+        )
+    if not stated and any(run.stage == "search" for run in store.runs()):
+        raise ConfigError(
+            "Runs were planned before halving was stated.",
+            expected="--halving from the first search on",
+            remedy="Go on without --halving, or begin a new study.",
+        )
+    if not stated:
+        store.record("halving", rule)
+
+
+def _decide_rung(store: Store, among: Sequence[str], seeds: int, by: Score, keep: int) -> list[str]:
+    """Who goes on; decided once, when all runs of the rung have their outcome."""
+    for rung in store.entries("rung"):
+        if rung.content["seeds"] == seeds:
+            return [name for name in among if name not in rung.content["dropped"]]
+    runs = [run for run in outcomes(store, ["search"]) if run.candidate in among and run.seed < seeds]
+    order = [line.candidate for line in rank(runs, by)]
+    content = {"seeds": seeds, "among": list(among), "order": order, "dropped": order[keep:]}
+    with store.transaction() as connection:
+        # Another search on this folder may have decided in the meantime, from the same runs and so the same way.
+        if not any(entry.content["seeds"] == seeds for entry in ledger.entries(connection, "rung")):
+            ledger.append(connection, "rung", content)
+    return [name for name in among if name in order[:keep]]

@@ -15,19 +15,17 @@ from typing import Any
 
 import torch
 
-from crossfeed.atomic import atomic_file
-from crossfeed.baselines.budget import Budget, Size
-from crossfeed.baselines.compare import ComparisonInputs, do_run
-from crossfeed.baselines.contenders import Setting, config_of, line_up, target_set
-from crossfeed.baselines.results import Result
-from crossfeed.claim import claim
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.ingest.resample import Rule
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed, write_sealed
-from crossfeed.machines import joanneum, thws
+from crossfeed.evaluation.baselines.budget import Budget, Size
+from crossfeed.evaluation.baselines.compare import ComparisonInputs, do_run
+from crossfeed.evaluation.baselines.contenders import Setting, config_of, line_up, target_set
+from crossfeed.evaluation.baselines.results import Result
+from crossfeed.files import atomic_file, claim, read_sealed, write_sealed
+from crossfeed.logs import joanneum, thws
+from crossfeed.logs.pipeline import ingest
+from crossfeed.logs.resample import Rule
+from crossfeed.logs.table import Table
 from crossfeed.progress import console
 from crossfeed.show.figures import COLOURS, new_figure, save_figure
 from crossfeed.show.formats import markdown

@@ -12,22 +12,16 @@ from crossfeed.show.tables import ResultTable
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml
 from crossfeed.study.confirm import FINALISTS, confirm
 from crossfeed.study.contrast import ContrastLine, MachineLine, comparisons, contrasts, machine_lines
-from crossfeed.study.declare import declare
-from crossfeed.study.halving import halve, refuse_plain_search
-from crossfeed.study.lock import lock
+from crossfeed.study.lock import declare, lock
 from crossfeed.study.opening import release, unseal
 from crossfeed.study.protocol import init
 from crossfeed.study.ready import plan_ready
 from crossfeed.study.record import ledger
-from crossfeed.study.record.confirmation import Confirmation
-from crossfeed.study.record.declaration import Declaration
-from crossfeed.study.record.identity import check_sources, check_version
+from crossfeed.study.record.declaration import Confirmation, Declaration
 from crossfeed.study.record.lockable import MOST_SEEDS, refusals
-from crossfeed.study.record.outcomes import ranking
-from crossfeed.study.record.rules import LockedSeed, rules_of, score_of
-from crossfeed.study.record.score import CandidateScore, Score
-from crossfeed.study.record.store import Store
-from crossfeed.study.search import plan_runs, search
+from crossfeed.study.record.score import CandidateScore, LockedSeed, Score, ranking, rules_of, score_of
+from crossfeed.study.record.store import Store, check_sources, check_version
+from crossfeed.study.search import halve, plan_runs, refuse_plain_search, search
 from crossfeed.study.tables import (
     contrast_table,
     ledger_table,

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from crossfeed.json_file import plain
+from crossfeed.files import plain
 from crossfeed.show.figures import Dot, Dots, Figure
 from crossfeed.show.tables import ResultTable, columns, number, plural
 from crossfeed.study.contrast import HIGHER_IS_BETTER, METRICS, ContrastLine, MachineLine
-from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
+from crossfeed.study.record.declaration import CONFIRMATION, Confirmation
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.score import WEIGHTS, CandidateScore, leaders_disagree
 from crossfeed.study.record.store import Run

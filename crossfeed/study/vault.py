@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from crossfeed.atomic import atomic_file, file_hash
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.table import Table
+from crossfeed.files import atomic_file, file_hash
+from crossfeed.logs.table import Table
 from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 

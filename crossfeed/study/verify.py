@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import crossfeed
-from crossfeed.atomic import file_hash
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
-from crossfeed.json_file import CHECKSUM, read_json
+from crossfeed.files import CHECKSUM, file_hash, read_json
 from crossfeed.study import vault
 from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import Declaration
-from crossfeed.study.record.identity import code_hash, source_tables
 from crossfeed.study.record.lockable import LOCK, holds
-from crossfeed.study.record.outcomes import OUTCOME, artefacts
-from crossfeed.study.record.store import Store, run_name
-from crossfeed.training.record.folder import saved_config
+from crossfeed.study.record.score import OUTCOME, artefacts
+from crossfeed.study.record.store import Store, code_hash, run_name, source_tables
+from crossfeed.training.folder import saved_config
 
 WEIGHTS_SUFFIX = ".safetensors"
 

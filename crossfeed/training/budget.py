@@ -5,8 +5,8 @@ from math import ceil
 
 from crossfeed.errors import ConfigError
 from crossfeed.training.config import TrainingConfig
-from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import RunConfig
+from crossfeed.training.seeds import steps_in_epoch
 
 # Measured on source validation of a simulated and of two real machines (docs/experiments.md): fewer steps leave errors
 # that more would mend, more steps learn the sessions by heart.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.align import check_row_period
-from crossfeed.ingest.table import Table
+from crossfeed.logs.align import check_row_period
+from crossfeed.logs.table import Table
 from crossfeed.schema import Schema
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.normalise import Normaliser

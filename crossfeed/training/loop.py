@@ -16,20 +16,17 @@ from crossfeed.model.interface import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import ProgressTask, console, progress
 from crossfeed.show.tables import plural
+from crossfeed.training.checkpoint import Best, Saver, TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.data import TrainingData
-from crossfeed.training.devices.acceleration import WARM_UP
-from crossfeed.training.devices.distributed import Team
-from crossfeed.training.measure.validate import Validator
-from crossfeed.training.order import steps_in_epoch
-from crossfeed.training.record.checkpoint import TrainingState, optimiser_tensors, restore_optimiser
-from crossfeed.training.record.folder import RunFolder
-from crossfeed.training.record.history import Row, write_history
-from crossfeed.training.record.saver import Saver
+from crossfeed.training.folder import RunFolder
+from crossfeed.training.hardware import WARM_UP, Team
+from crossfeed.training.history import Row, write_history
+from crossfeed.training.optimiser import learning_rates, momenta
 from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.selection import Best
+from crossfeed.training.seeds import steps_in_epoch
 from crossfeed.training.step import ALONE, TrainStep
-from crossfeed.training.update.schedule import learning_rates, momenta
+from crossfeed.training.validate import Validator
 
 OnEpoch = Callable[[Row], None]
 TIMED = 3  # steps

@@ -2,25 +2,27 @@
 
 It takes the network as it is, reads machines in their own frames, and takes smaller steps.
 
-B windows, H horizons, C sensors.
-"""
+B windows, H horizons, C sensors."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Table
+from crossfeed.errors import CheckpointError
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import ModelFile
 from crossfeed.model.new_machine import in_frame, readable_schema, reads_any_sensors
 from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
+from crossfeed.training.config import Initialisation
 from crossfeed.training.data import prepare
-from crossfeed.training.measure.floors import persistence
-from crossfeed.training.order import spread_out
+from crossfeed.training.health import persistence
 from crossfeed.training.run_config import RunConfig
+from crossfeed.training.seeds import spread_out
 
 LEARNING_RATE_FACTOR = 0.3  # times the usual learning rate: what is known already is to be kept
 PRETRAINED_SHARE = 0.15  # of the final weights: hardly felt at home, and what holds on other machines
@@ -85,3 +87,48 @@ def beats_last_value(pretrained: ModelFile, tables: Sequence[Table], config: Run
             missed_BHC = unit_C * (expected_BHC - batch.future_x_BHC)
             total += torch.where(batch.future_m_BHC, missed_BHC.square(), 0.0).sum()
     return bool(own < floor)
+
+
+# The three matched ways to start the second stage, with an exact account of every tensor.
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """Which tensors came from the pretrained weights, which kept their fresh values, which were not wanted."""
+
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+
+
+@torch.no_grad()
+def initialise(model: WorldModel, pretrained: Mapping[str, Tensor], how: Initialisation) -> LoadReport:
+    """Fill a freshly drawn model from pretrained weights; anything that is not as planned is an error.
+
+    scratch: nothing is loaded. body_fresh_head: all but the physical and the recovery head. complete_checkpoint: all.
+    """
+    own = model.state_dict()
+    wanted = {
+        "scratch": [],
+        "body_fresh_head": [name for name in own if name.partition(".")[0] not in model.fresh_heads],
+        "complete_checkpoint": list(own),
+    }[how]
+    lacking = [name for name in wanted if name not in pretrained]
+    other_shape = [name for name in wanted if name in pretrained and pretrained[name].shape != own[name].shape]
+    foreign = [name for name in pretrained if name not in own]
+    if lacking or other_shape or foreign:
+        problems = {"missing": lacking, "of another shape": other_shape, "unknown to the model": foreign}
+        raise CheckpointError(
+            "The pretrained weights do not fit: "
+            + "; ".join(f"{what}: {', '.join(names)}" for what, names in problems.items() if names)
+            + ".",
+            expected="weights of a model with the same configuration and schema",
+            remedy="Pretrain with this configuration, or set training.initialisation=scratch.",
+        )
+    for name in wanted:
+        own[name].copy_(pretrained[name])
+    return LoadReport(
+        loaded=tuple(wanted),
+        missing=tuple(name for name in own if name not in wanted),
+        unexpected=tuple(name for name in pretrained if name not in wanted),
+    )

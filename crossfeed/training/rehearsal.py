@@ -20,8 +20,8 @@ from torch import Tensor
 from crossfeed.model.interface import Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import progress
+from crossfeed.windows.augment import first_turned, turned
 from crossfeed.windows.corrupt import Draw
-from crossfeed.windows.plan_changes import first_turned, turned
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
 SHARE = 0.1  # of a batch are rehearsed windows; twice as many know no more and cost more at home

@@ -12,13 +12,13 @@ import torch
 
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
+from crossfeed.files import read_sealed
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.processes import as_own_command
 from crossfeed.show.tables import plural
-from crossfeed.training.record.folder import IDENTITY, RunFolder, saved_config
-from crossfeed.training.record.history import read_history
+from crossfeed.training.folder import IDENTITY, RunFolder, saved_config
+from crossfeed.training.history import read_history
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig
 

@@ -11,7 +11,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.model.network_config import Size
 from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 from crossfeed.training.config import TrainingConfig, mended_training, paper_training
-from crossfeed.training.record.folder import saved_config
+from crossfeed.training.folder import saved_config
 from crossfeed.windows.split_tables import DataConfig
 
 PRESETS = ("crossfeed", "mended", "paper")

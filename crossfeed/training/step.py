@@ -13,18 +13,13 @@ from torch import Tensor
 
 from crossfeed.model.interface import Losses, Stage, Views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.devices.acceleration import CapturedStep, autocast, compiled
-from crossfeed.training.devices.distributed import Team
-from crossfeed.training.order import epoch_order
+from crossfeed.training.hardware import CapturedStep, Team, autocast, compiled
+from crossfeed.training.optimiser import WeightAverage, average_weights, build_optimiser, learning_rates, momenta
 from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
-from crossfeed.training.seeds import derive, generator
-from crossfeed.training.update.average import WeightAverage
-from crossfeed.training.update.optimiser import build_optimiser
-from crossfeed.training.update.schedule import average_weights, learning_rates, momenta
+from crossfeed.training.seeds import derive, epoch_order, generator
+from crossfeed.windows.augment import MachineAugmentation, PlanAugmentation
 from crossfeed.windows.corrupt import generator_draw
-from crossfeed.windows.machine_changes import MachineAugmentation
-from crossfeed.windows.plan_changes import PlanAugmentation
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 GRADIENT = "gradient_norm"

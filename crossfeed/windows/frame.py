@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.schema import QUANTITIES, Channel, Schema, conversion
 from crossfeed.windows.normalise import Normaliser
 

@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Group, Table, row_numbers
+from crossfeed.logs.table import Group, Table, row_numbers
 
 HORIZONS = (1, 2, 4, 8, 16)
 # Rows count as neighbours while their distance in time is the table's period, give or take this share of it.

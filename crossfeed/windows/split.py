@@ -17,8 +17,8 @@ from pydantic import ValidationError, model_validator
 
 from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Group, Table, hashed_bytes, row_numbers
-from crossfeed.json_file import write_json
+from crossfeed.files import write_json
+from crossfeed.logs.table import Group, Table, hashed_bytes, row_numbers
 from crossfeed.schema import Schema
 
 SPLIT_SEED = 20260820

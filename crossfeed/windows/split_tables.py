@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.ingest.table import Group, Table, groups_by_machine, row_numbers
+from crossfeed.logs.table import Group, Table, groups_by_machine, row_numbers
 from crossfeed.windows.frame import first_rows, fit_frame, framed, placeholder_frame, usual_scales
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up
 from crossfeed.windows.normalise import ROBUST_FLOOR, Method, Normaliser

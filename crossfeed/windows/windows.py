@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Group, Table, row_numbers
+from crossfeed.logs.table import Group, Table, row_numbers
 from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up, runs_of_tables
 from crossfeed.windows.normalise import Normaliser
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from crossfeed import __version__
 from crossfeed.cli import app
-from crossfeed.cli.group import how_to_go_on
+from crossfeed.cli.common import how_to_go_on
 from tests.cli.walk import commands, problems
 from tests.typed import typed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.cli.group import STOPPED
+from crossfeed.cli.common import STOPPED
 from crossfeed.model.model_file import read_model_file
 from tests.training.conftest import SMALL_SENSORS, toy_table
 from tests.typed import as_words, typed
@@ -100,7 +100,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_table(folder: Path) -> No
         "--seeds",
         "1",
     ]
-    said = _interrupt(folder, "crossfeed.baselines.compare", "run_once", 2, *words, "--out", "stopped_table")
+    said = _interrupt(folder, "crossfeed.evaluation.baselines.compare", "run_once", 2, *words, "--out", "stopped_table")
     assert "the same command: crossfeed compare" in said
     rows = []
     for out in ("stopped_table", "whole_table"):

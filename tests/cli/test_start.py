@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from crossfeed.cli.start import quick_start
+from crossfeed.cli.common import quick_start
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +32,8 @@ def test_garbage_is_collected_again_after_a_start_that_failed(before: bool) -> N
 def test_memory_of_a_process_that_was_not_ours_was_kept(ours: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """How a C library gives memory back is a setting of the whole process."""
     calls: list[bool] = []
-    monkeypatch.setattr("crossfeed.cli.start._keep_freed_memory", lambda: calls.append(True))
-    monkeypatch.setattr("crossfeed.cli.start.in_own_command", lambda: ours)
+    monkeypatch.setattr("crossfeed.cli.common._keep_freed_memory", lambda: calls.append(True))
+    monkeypatch.setattr("crossfeed.cli.common.in_own_command", lambda: ours)
     with quick_start():
         assert calls == [True] * ours
 
@@ -41,7 +41,7 @@ def test_memory_of_a_process_that_was_not_ours_was_kept(ours: bool, monkeypatch:
 # Whatever would be taken apart says so; what was registered and what a thread still writes must not be lost.
 ENDING = """
 import atexit, sys, threading, time
-from crossfeed.cli.start import quick_end
+from crossfeed.cli.common import quick_end
 
 class Lasting:
     def __del__(self):

@@ -12,11 +12,11 @@ from crossfeed.control import planner
 from crossfeed.control.load_forecast import CuttingLaw, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.timeline import Timeline
-from crossfeed.ingest.table import Group, Table
-from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.presets import crossfeed
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import canonical
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 

@@ -10,7 +10,7 @@ from crossfeed.cli import app
 from crossfeed.control.advise import advise
 from crossfeed.control.task import read_task
 from crossfeed.errors import ConfigError, ProgramError, TableError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.programs.parse import read_program
 from tests.control.conftest import logged, small_model
 

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.decision import _estimate
 from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.margins import StudentTail
 from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole
-from crossfeed.control.score import Score, highest_feed_met
+from crossfeed.control.score import Score, _estimate, highest_feed_met
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
-from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import Channel, canonical
+from crossfeed.sim.physics.catalogue import machine_named
 from tests.control.conftest import PROGRAM, known_forecast
 
 

@@ -6,18 +6,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from crossfeed.control.decision import decide
 from crossfeed.control.earlier_runs import LoggedRows, Scatter, find_runs, smoothed
 from crossfeed.control.load_calibration import CutScores, LimitedSensor, LoadCalibration
 from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.margins import StudentMargin, StudentTail
 from crossfeed.control.planner import PlannerConfig, SearchConfig, plan_ahead, plan_whole, search
-from crossfeed.control.score import Score
+from crossfeed.control.score import Score, decide
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
-from crossfeed.machines.simulated.catalogue import machine_named
 from crossfeed.schema import canonical
+from crossfeed.sim.physics.catalogue import machine_named
 from tests.control.conftest import logged
 from tests.control.test_golden_figures import spread_out
 

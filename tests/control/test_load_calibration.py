@@ -14,8 +14,8 @@ from crossfeed.control.margins import FEWEST
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import TrialStart, idle_start, trial
+from crossfeed.scenarios.rollout import mean_rollout
 from crossfeed.schema import canonical
-from crossfeed.serving.rollout import mean_rollout
 from tests.control.conftest import CONTEXT, HORIZONS, known_forecast, logged, small_model
 
 TORQUE = canonical().sensor_names.index("spindle_torque")

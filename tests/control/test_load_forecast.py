@@ -12,8 +12,8 @@ from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import idle_start, trial
 from crossfeed.errors import TableError
+from crossfeed.scenarios.rollout import mean_rollout
 from crossfeed.schema import canonical
-from crossfeed.serving.rollout import mean_rollout
 from tests.control.conftest import CONTEXT, HORIZONS, logged, small_model
 
 ROWS, ABSENT = 40, "x_torque"

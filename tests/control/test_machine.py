@@ -10,7 +10,7 @@ from crossfeed.control.controllers import AsWritten, PlannedKnobs
 from crossfeed.control.machine import MachineRow, MachineRun, Workpiece
 from crossfeed.control.task import read_task
 from crossfeed.control.trial import account, cost_by_place, idle_start, trial
-from crossfeed.machines.simulated.catalogue import machine_named
+from crossfeed.sim.physics.catalogue import machine_named
 from tests.control.conftest import PROGRAM
 
 

@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.decision import Decision
 from crossfeed.control.plan_files import _rewritten, changed_program
+from crossfeed.control.score import Decision
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ProgramError
-from crossfeed.programs.bundled import bundled_programs
-from crossfeed.programs.parse import parse_program, read_program
+from crossfeed.programs.parse import bundled_programs, parse_program, read_program
 from crossfeed.schema import canonical
 
 HELIX = bundled_programs()["contour_helix"]

@@ -11,8 +11,8 @@ from crossfeed.control.task import (
     read_task,
 )
 from crossfeed.errors import ConfigError
+from crossfeed.scenarios.measures import read_limit, read_limits
 from crossfeed.schema import canonical
-from crossfeed.serving.measures import read_limit, read_limits
 
 YAML = """
 limits: [spindle_torque <= 40, spindle_power <= 8000 W]

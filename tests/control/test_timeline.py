@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.control.decision import reachable
+from crossfeed.control.score import reachable
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline, _cuts, slewed
 from crossfeed.errors import ProgramError, SchemaError

@@ -5,8 +5,8 @@ import json
 from crossfeed.control.advise import advise
 from crossfeed.control.plan_figure import RecordedPlan
 from crossfeed.control.task import read_task
-from crossfeed.reporting.artefacts import Artefacts
-from crossfeed.reporting.sections.beside import decisions as sections
+from crossfeed.front.report.artefacts import Artefacts
+from crossfeed.front.report.sections.beside import decisions as sections
 
 
 def test_a_faster_plan_is_faster_on_the_machine_and_the_report_says_so(files):

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from crossfeed.demo import rivals, selection, settings
+from crossfeed.demo import chapter as settings
+from crossfeed.demo import results as rivals
+from crossfeed.demo import selection
 from crossfeed.demo.story import run_demo
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.study import lock, study
 from tests.training.conftest import SMALL_SENSORS, toy_table
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crossfeed.demo import live as demo_live
+from crossfeed.demo import results as demo_live
 from crossfeed.errors import ConfigError
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import open_source

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.claim import claim
 from crossfeed.cli.render.results import show_headline
 from crossfeed.demo import selection
-from crossfeed.demo.headline import sentences
-from crossfeed.demo.settings import DemoSettings
+from crossfeed.demo.chapter import DemoSettings
+from crossfeed.demo.results import sentences
 from crossfeed.demo.story import IDENTITY, LOCK, chapters, run_demo
 from crossfeed.errors import ConfigError
-from crossfeed.locks import locked
+from crossfeed.files import claim, locked
 from crossfeed.study.study import Study
 from tests.typed import typed
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crossfeed.demo.settings import DemoSettings
-from crossfeed.demo.tables import DIVISIONS, Division, divide_runs, make_tables
+from crossfeed.demo.chapter import DemoSettings
+from crossfeed.demo.selection import DIVISIONS, Division, divide_runs, make_tables
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from tests.training.conftest import toy_table
 
 HIDE = Division(period=None, runs=(3, 2), rows=(math.inf, math.inf), hidden=("current_0",))

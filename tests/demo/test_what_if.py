@@ -1,9 +1,9 @@
 from dataclasses import replace
 
-from crossfeed.demo.what_if import in_words
-from crossfeed.serving.measures import Peak
-from crossfeed.serving.result import PlanEnergy, WhatIfResult
-from tests.reporting import material
+from crossfeed.demo.results import in_words
+from crossfeed.scenarios.measures import Peak
+from crossfeed.scenarios.result import PlanEnergy, WhatIfResult
+from tests.front.report import material
 
 PEAKS = {
     "x_load": Peak("%", 12.0, 8.0, 20.0, None, None),

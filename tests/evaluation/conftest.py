@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, small_table

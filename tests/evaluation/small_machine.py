@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from crossfeed.distribution import Gaussian
-from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.ingest.table import Group, Table
+from crossfeed.evaluation.metrics import EvaluationSet
+from crossfeed.logs.table import Group, Table
+from crossfeed.model.distribution import Gaussian
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table

@@ -10,7 +10,7 @@ import torch
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.bundle import SUITE, _masked, measure_bundle
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.run import train
 from tests.evaluation.conftest import TrainedRun, small_config

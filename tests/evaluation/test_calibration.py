@@ -5,9 +5,9 @@ import pytest
 import torch
 from scipy import stats
 
-from crossfeed.distribution import Gaussian
-from crossfeed.evaluation.calibration import calibration, reading
+from crossfeed.evaluation.channels import calibration, reading
 from crossfeed.evaluation.metrics import PIT_BINS, Scores
+from crossfeed.model.distribution import Gaussian
 
 
 def pit(first: float = 0.05, last: float = 0.05, middle: float = 0.5) -> np.ndarray:

@@ -3,8 +3,7 @@
 import pytest
 
 from crossfeed.evaluation.channels import JUDGED, PHYSICAL, channel_scores, headline_intervals
-from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
-from crossfeed.evaluation.metrics import Scores
+from crossfeed.evaluation.metrics import EvaluationSet, Scores, score_windows
 from tests.evaluation.small_machine import SCHEMA, Physicist, evaluation_set
 
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from crossfeed.distribution import Distribution
 from crossfeed.evaluation.command_use import CONDITIONS, KeptForecasts, command_use, false_plan
-from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import naive_baselines
-from crossfeed.json_file import plain
+from crossfeed.evaluation.metrics import EvaluationSet, score_windows
+from crossfeed.files import plain
+from crossfeed.model.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch, mean_commands
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set
 

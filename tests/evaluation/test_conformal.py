@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy import stats
 
-from crossfeed.distribution import Gaussian
 from crossfeed.errors import TableError
 from crossfeed.evaluation.conformal import (
     ForecastRecorder,
@@ -16,9 +15,9 @@ from crossfeed.evaluation.conformal import (
     coverage,
     split_widths,
 )
-from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
-from crossfeed.evaluation.metrics import LEVELS
+from crossfeed.evaluation.metrics import LEVELS, EvaluationSet, score_windows
+from crossfeed.model.distribution import Gaussian
 from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import (
     HORIZONS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.evaluation.corruptions import CORRUPTIONS, SPIKE, coarse, corrupted
+from crossfeed.evaluation.robustness import CORRUPTIONS, SPIKE, coarse, corrupted
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.evaluation.small_machine import CONTEXT, normaliser_of, small_table, window_set

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Distribution
 from crossfeed.errors import TableError
 from crossfeed.evaluation.command_use import CONDITIONS, under_false_plans
-from crossfeed.evaluation.evaluate import EvaluationSet, score_windows
 from crossfeed.evaluation.forecaster import naive_baselines
+from crossfeed.evaluation.metrics import EvaluationSet, score_windows
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.setup import set_up
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
+from crossfeed.model.distribution import Distribution
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
 from crossfeed.windows.windows import WindowBatch

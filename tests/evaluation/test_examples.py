@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.examples import ORDER, QUANTILES, choose_windows, example_forecasts
 from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import evaluate
-from crossfeed.ingest.table import Table
+from crossfeed.evaluation.metrics import EvaluationSet
+from crossfeed.logs.table import Table
 from tests.evaluation.conftest import TrainedRun
 from tests.evaluation.small_machine import (
     CONTEXT,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.evaluation.evaluate import score_windows
 from crossfeed.evaluation.forecaster import SMALLEST_SPREAD, naive_baselines, spread_out
+from crossfeed.evaluation.metrics import score_windows
 from tests.evaluation.small_machine import HORIZONS, evaluation_set, normaliser_of, small_table, window_set
 
 

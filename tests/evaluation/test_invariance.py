@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossfeed.evaluation.invariance import machine_invariance
+from crossfeed.evaluation.bundle import machine_invariance
 from crossfeed.training.data import prepare
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.training.conftest import small_config, toy_table

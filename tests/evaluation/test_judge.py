@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.evaluate import EvaluationSet
 from crossfeed.evaluation.forecaster import Forecaster, naive_baselines
 from crossfeed.evaluation.judge import JudgedModel, judge
+from crossfeed.evaluation.metrics import EvaluationSet
+from crossfeed.model.distribution import Gaussian
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.evaluation.small_machine import CONTEXT, HORIZONS, SCHEMA, Physicist, evaluation_set, small_table
 

@@ -9,9 +9,9 @@ import torch
 from scipy import stats
 from sklearn import metrics as theirs
 
-from crossfeed.distribution import Gaussian, Mixture, Quantiles
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.metrics import LEVELS, Scores, physical
+from crossfeed.model.distribution import Gaussian, Mixture, Quantiles
 
 RUNS, REGIMES, HORIZONS, CHANNELS = ("a", "b", "c"), ("idle", "steady"), (1, 4), ("x", "y", "z")
 

@@ -16,9 +16,9 @@ from crossfeed.evaluation.judge import evaluate, evaluate_target
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.setup import set_up
-from crossfeed.ingest.align import align
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
+from crossfeed.files import read_sealed
+from crossfeed.logs.align import align
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Plan, Prediction
 from crossfeed.model.sensors.model import SensorContext, SensorModel
 from crossfeed.schema import Channel, Schema

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from crossfeed.evaluation.regimes import REGIMES, regimes
+from crossfeed.evaluation.metrics import REGIMES, regimes
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser
 from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table

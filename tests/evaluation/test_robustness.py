@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from crossfeed.distribution import Gaussian
-from crossfeed.evaluation.corruptions import CORRUPTIONS, SEVERITIES
-from crossfeed.evaluation.evaluate import EvaluationSet
-from crossfeed.evaluation.robustness import Probe, channel_curve, robustness, slower_logging
+from crossfeed.evaluation.metrics import EvaluationSet
+from crossfeed.evaluation.robustness import CORRUPTIONS, SEVERITIES, Probe, channel_curve, robustness, slower_logging
+from crossfeed.model.distribution import Gaussian
 from crossfeed.windows.windows import WindowBatch
 from tests.evaluation.small_machine import Physicist, evaluation_set
 

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.evaluation.records import ChannelScores, CommandUse, FalsePlan
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.evaluation.verdict import judge_channel, judge_channels
-from tests.reporting import material
+from crossfeed.evaluation.verdict import ChannelScores, CommandUse, FalsePlan, judge_channel, judge_channels
+from tests.front.report import material
 
 
 def scores(

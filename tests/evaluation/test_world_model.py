@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crossfeed.evaluation.command_use import with_plan
-from tests.adaptation.small_models import tiny_world_model
+from tests.evaluation.adaptation.small_models import tiny_world_model
 from tests.evaluation.small_machine import HORIZONS, normaliser_of, small_table, window_set
 
 

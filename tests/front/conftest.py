@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import crossfeed as cf
-from crossfeed.ingest.table import Group
+from crossfeed.logs.table import Group
 from crossfeed.schema import canonical
 
 BRIEF = {

@@ -9,9 +9,8 @@ import pytest
 import crossfeed as cf
 from crossfeed.configuration import override
 from crossfeed.front.fit import Pretrained, choose_pretrained
-from crossfeed.ingest.table import Table
-from crossfeed.model.locate import locate_model
-from crossfeed.model.model_file import read_model_file
+from crossfeed.logs.table import Table
+from crossfeed.model.model_file import locate_model, read_model_file
 from crossfeed.schema import Channel
 from crossfeed.training.run_config import preset
 from tests.front.conftest import mill

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from tests.evaluation.small_machine import small_table
-from tests.serving.conftest import RANGE, make_model
+from tests.scenarios.conftest import RANGE, make_model
 
 LIMIT_S = 60.0
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-from crossfeed.live.simulated.serve import SimulatedFeed, SimulatedServer, Step
 from crossfeed.live.source import Arrival, Notice, Sample
+from crossfeed.sim.servers.serve import SimulatedFeed, SimulatedServer, Step
 
 _HELD: list[socket.socket] = []
 

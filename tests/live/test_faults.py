@@ -5,7 +5,7 @@ from itertools import islice
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.live.simulated.serve import FIRST_S, Outage, SimulatedFeed, Step, read_fault, with_faults
+from crossfeed.sim.servers.serve import FIRST_S, Outage, SimulatedFeed, Step, read_fault, with_faults
 
 
 def _steps(count: int) -> list[Step]:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.adaptation.online import OnlineConfig
-from crossfeed.distribution import Gaussian
+from crossfeed.evaluation.adaptation.online import OnlineConfig
 from crossfeed.evaluation.metrics import LEVELS
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner, TrackedIntervals, _widened
 from crossfeed.live.snapshot import Row
+from crossfeed.model.distribution import Gaussian
 from crossfeed.model.forecast import Forecast
 from tests.live.conftest import Shop
 

@@ -16,8 +16,7 @@ from crossfeed.live.machine_forecaster import DueWindow, SharedForecasts, foreca
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.trust import ForecastSummary
-from crossfeed.model.live import LiveForecaster
-from crossfeed.model.packed_weights import packed
+from crossfeed.model.live import LiveForecaster, packed
 from crossfeed.model.world_model import WorldModel
 from tests.live.conftest import LIMIT_S, Shop, within
 from tests.model import toy

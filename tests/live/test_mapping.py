@@ -8,7 +8,7 @@ import yaml
 from crossfeed.errors import SchemaError
 from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.source import CONNECTED, LINE, OVERRIDES
-from crossfeed.machines.declaration import PROGRAM
+from crossfeed.logs.declaration import PROGRAM
 from crossfeed.schema import canonical
 
 TEXT = """

@@ -11,10 +11,10 @@ from crossfeed.live.growing_file import GrowingFile
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.mtconnect import MtconnectSource
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
-from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.snapshot import Snapshot
-from crossfeed.machines.declaration import LogFormat
+from crossfeed.logs.declaration import LogFormat
+from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
+from crossfeed.sim.servers.serve import SimulatedFeed
 from tests.evaluation.small_machine import CONTEXT
 from tests.live.conftest import LIMIT_S, Shop, within
 from tests.live.servers import free_port

@@ -6,12 +6,11 @@ pytest.importorskip("aiomqtt", reason="the extra 'live' is not installed")
 pytest.importorskip("amqtt", reason="the extra 'live' is not installed")
 
 from crossfeed.errors import ConfigError
-from crossfeed.live.mqtt import MqttSource
+from crossfeed.live.mqtt import Metric, MqttSource, Payload
 from crossfeed.live.open_source import check_address
-from crossfeed.live.simulated.mqtt_publisher import MqttPublisher, encode
-from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.source import Sample
-from crossfeed.live.sparkplug import Metric, Payload
+from crossfeed.sim.servers.mqtt_publisher import MqttPublisher, encode
+from crossfeed.sim.servers.serve import SimulatedFeed
 from tests.live.conftest import LIMIT_S, within
 from tests.live.servers import free_port, hear, notices, samples, staged
 

@@ -7,10 +7,10 @@ import pytest
 from crossfeed.errors import LogError
 from crossfeed.live import mtconnect
 from crossfeed.live.mtconnect import MtconnectSource
-from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
-from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.source import ALIVE, Mark, Sample
-from crossfeed.machines.declaration import PROGRAM
+from crossfeed.logs.declaration import PROGRAM
+from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
+from crossfeed.sim.servers.serve import SimulatedFeed
 from tests.live.conftest import LIMIT_S, within
 from tests.live.servers import free_port, hear, notices, samples, staged
 

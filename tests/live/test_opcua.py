@@ -10,10 +10,10 @@ pytest.importorskip("asyncua", reason="the extra 'live' is not installed")
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.live.opcua import OpcUaSource
 from crossfeed.live.open_source import Credentials, make_certificate, read_credentials, read_security
-from crossfeed.live.simulated.opcua_server import APPLICATION_URI, OpcUaServer
-from crossfeed.live.simulated.serve import SimulatedFeed
 from crossfeed.live.source import Sample
 from crossfeed.schema import canonical
+from crossfeed.sim.servers.opcua_server import APPLICATION_URI, OpcUaServer
+from crossfeed.sim.servers.serve import SimulatedFeed
 from tests.live.conftest import LIMIT_S, within
 from tests.live.servers import free_port, hear, notices, samples, staged
 

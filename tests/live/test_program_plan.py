@@ -8,10 +8,9 @@ import pytest
 
 from crossfeed.live.program_plan import ProgramFollower
 from crossfeed.live.source import LINE, OVERRIDES
-from crossfeed.machines.declaration import PROGRAM
-from crossfeed.programs.bundled import program_path
-from crossfeed.programs.limits import MotionLimits
-from crossfeed.programs.parse import read_program
+from crossfeed.logs.declaration import PROGRAM
+from crossfeed.programs.motion import MotionLimits
+from crossfeed.programs.parse import program_path, read_program
 from crossfeed.programs.plan import plan
 from crossfeed.schema import canonical
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.ingest.table import Table
 from crossfeed.live.row_maker import RowMaker, gap_samples, to_frame
 from crossfeed.live.snapshot import Row
 from crossfeed.live.source import ALIVE, CONNECTED, Sample
-from crossfeed.machines.declaration import CLOCK, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
+from crossfeed.logs.declaration import CLOCK, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
+from crossfeed.logs.pipeline import ingest
+from crossfeed.logs.table import Table
 from crossfeed.schema import Channel, Schema
 
 BEGIN = 1_700_000_000_000_000

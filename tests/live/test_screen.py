@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from crossfeed.cli.live_screen import picture
+from crossfeed.cli.live import picture
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.snapshot import Snapshot

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import LogError
-from crossfeed.live.simulated.mqtt_publisher import encode
-from crossfeed.live.sparkplug import Metric, Payload, decode
+from crossfeed.live.mqtt import Metric, Payload, decode
+from crossfeed.sim.servers.mqtt_publisher import encode
 
 _VALUES = st.one_of(st.none(), st.floats(allow_nan=False), st.text(max_size=20))
 _METRICS = st.builds(

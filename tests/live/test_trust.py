@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.distribution import Gaussian
 from crossfeed.live.snapshot import Light, LivePlannedCommands, Row
 from crossfeed.live.trust import (
     TOLERATED,
@@ -23,6 +22,7 @@ from crossfeed.live.trust import (
     Trust,
     spans_of,
 )
+from crossfeed.model.distribution import Gaussian
 from crossfeed.model.forecast import Forecast
 from crossfeed.schema import Channel, Schema
 from tests.live.conftest import Shop

@@ -17,9 +17,8 @@ from crossfeed.model.presets import MethodConfig, crossfeed, mended
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
+from crossfeed.windows.augment import MachineAugmentation, PlanAugmentation
 from crossfeed.windows.corrupt import generator_draw
-from crossfeed.windows.machine_changes import MachineAugmentation
-from crossfeed.windows.plan_changes import PlanAugmentation
 from tests.model import toy
 from tests.windows import spindle
 

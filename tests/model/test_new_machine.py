@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.model.new_machine import add_sensors, fit_to_machine, readable_schema
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema

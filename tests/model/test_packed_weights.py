@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from crossfeed.errors import CheckpointError, ConfigError
-from crossfeed.model.packed_weights import PackedLinear, has_bfloat16, packed
+from crossfeed.model.live import PackedLinear, has_bfloat16, packed
 from crossfeed.model.world_model import WorldModel
 from tests.model import toy
 
@@ -50,7 +50,7 @@ def test_bfloat16_stays_within_a_few_hundredths_of_a_deviation(network: str, req
 
 def test_a_cpu_without_bfloat16_is_told_so(wide: WorldModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended with an error from inside the library."""
-    monkeypatch.setattr("crossfeed.model.packed_weights.has_bfloat16", lambda: False)
+    monkeypatch.setattr("crossfeed.model.live.has_bfloat16", lambda: False)
     with pytest.raises(ConfigError, match="float32"):
         packed(wide, "bfloat16")
 

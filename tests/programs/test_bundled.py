@@ -6,8 +6,7 @@ import pytest
 
 from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Dwell, Setup
-from crossfeed.programs.bundled import bundled_programs, program_path
-from crossfeed.programs.parse import read_program
+from crossfeed.programs.parse import bundled_programs, program_path, read_program
 from crossfeed.programs.plan import plan
 
 NAMES = ("bracket", "contour_helix", "drill_plate", "face_pocket", "pla_cover", "steel_guide")

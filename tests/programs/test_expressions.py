@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.programs.expressions import ExpressionReader, evaluate
-from crossfeed.programs.tokens import UnclearError, tokenise
+from crossfeed.programs.expressions import ExpressionReader, UnclearError, evaluate, tokenise
 
 NO_KEYWORDS: frozenset[str] = frozenset()
 

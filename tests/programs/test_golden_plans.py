@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from crossfeed.programs.bundled import bundled_programs
-from crossfeed.programs.limits import MotionLimits
-from crossfeed.programs.parse import read_program
+from crossfeed.programs.motion import MotionLimits
+from crossfeed.programs.parse import bundled_programs, read_program
 from crossfeed.programs.plan import plan
 from tests.programs.nc import parse
 

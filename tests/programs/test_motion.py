@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crossfeed.programs.blocks import Dwell, Move, Rotary, Setup, ToolChange
-from crossfeed.programs.geometry import rotation
+from crossfeed.programs.legs import rotation
 from tests.programs.nc import only_move, parse, reasons
 
 CUT = "S1000 M3 F600"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from crossfeed.errors import ProgramError
-from crossfeed.programs.limits import read_motion_limits
+from crossfeed.programs.motion import read_motion_limits
 from crossfeed.programs.plan import MotionLimits, plan
 from tests.programs.nc import parse
 

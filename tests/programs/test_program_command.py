@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.errors import ProgramError, StorageError
 from crossfeed.programs.figures import draw_program, outline
+from crossfeed.programs.parse import summarise
 from crossfeed.programs.plan import plan
-from crossfeed.programs.summary import summarise
 from crossfeed.programs.trajectory import write_commands
 from tests.programs.nc import parse
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.programs.bundled import bundled_programs
-from crossfeed.programs.limits import MotionLimits, read_motion_limits
-from crossfeed.programs.parse import read_program
+from crossfeed.programs.motion import MotionLimits, read_motion_limits
+from crossfeed.programs.parse import bundled_programs, read_program
 from crossfeed.programs.plan import plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "programs.md").read_text(encoding="utf-8")

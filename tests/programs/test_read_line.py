@@ -3,8 +3,7 @@
 import pytest
 
 from crossfeed.programs.gcodes import KEYWORDS
-from crossfeed.programs.line_items import Call, Jump, ProgramLine, Word
-from crossfeed.programs.read_line import read_line
+from crossfeed.programs.read_line import Call, Jump, ProgramLine, Word, read_line
 
 
 def read(text: str) -> ProgramLine:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.reporting.page import figure_file
+from crossfeed.front.report.page import figure_file
 from crossfeed.show.drawing import (
     HEIGHT,
     LONGEST_NAME,

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from crossfeed.adaptation.result import AdaptationResult
-from crossfeed.audits.finding import AuditReport
-from crossfeed.baselines.results import ComparisonTable
 from crossfeed.errors import StorageError
+from crossfeed.evaluation.adaptation.result import AdaptationResult
+from crossfeed.evaluation.baselines.results import ComparisonTable
+from crossfeed.evaluation.bench.result import LearningCurve
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.learning_curve.result import LearningCurve
-from crossfeed.serving.result import WhatIfResult
+from crossfeed.scenarios.result import WhatIfResult
 from crossfeed.show.drawing import draw
 from crossfeed.show.formats import html, latex, markdown, notebook_html, text, write_csv
 from crossfeed.show.tables import ShownByTables
-from tests.reporting import material
+from crossfeed.windows.audits.subject import AuditReport
+from tests.front.report import material
 
 RESULTS: dict[str, Callable[[], ShownByTables]] = {
     "evaluation": lambda: Evaluation.from_dict(material.evaluation()),

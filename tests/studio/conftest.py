@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import Limits, ServeSettings
 from tests.evaluation.small_machine import small_table
-from tests.serving.conftest import RANGE, make_model
+from tests.scenarios.conftest import RANGE, make_model
 
 if TYPE_CHECKING:
     from crossfeed.studio.gate import Gate

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.serving.history import read_history
-from crossfeed.serving.what_if import what_if
+from crossfeed.scenarios.history import read_history
+from crossfeed.scenarios.what_if import what_if
 from crossfeed.studio.model_facts import recorded_verdict
 from crossfeed.studio.service import Service
 from tests.studio.conftest import Client, Place, talk
@@ -229,7 +229,7 @@ def test_page_files_hold_no_address_of_another_host(make_service: Callable[..., 
 
 
 def test_a_recorded_study_or_run_is_shown_with_its_progress(tmp_path: Any) -> None:
-    from crossfeed.json_file import write_sealed
+    from crossfeed.files import write_sealed
     from crossfeed.studio.model_facts import runs_content
 
     (tmp_path / "rivals" / "runs").mkdir(parents=True)

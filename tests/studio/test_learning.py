@@ -14,22 +14,22 @@ import torch
 pytest.importorskip("fastapi", reason="needs the extra 'serve'")
 pytest.importorskip("websockets", reason="needs the extra 'serve'")
 
-from crossfeed.adaptation.online import OnlineConfig
 from crossfeed.errors import StorageError
+from crossfeed.evaluation.adaptation.online import OnlineConfig
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.ingest.table import Group, Table
 from crossfeed.live.learning import JOURNAL, LEARNED, LiveLearner
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.mtconnect import MtconnectSource
-from crossfeed.live.simulated.mtconnect_agent import MtconnectAgent
-from crossfeed.live.simulated.serve import SimulatedFeed, serve
+from crossfeed.logs.table import Group, Table
 from crossfeed.schema import canonical
+from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
+from crossfeed.sim.servers.serve import SimulatedFeed, serve
 from crossfeed.studio.engine import ready_to_answer
 from crossfeed.studio.monitored_machine import MonitoredMachine
 from crossfeed.studio.service import LiveSetup, Service, make_service
 from crossfeed.studio.settings import Keys, ServeSettings
 from tests.live.servers import free_port
-from tests.serving.conftest import make_model
+from tests.scenarios.conftest import make_model
 from tests.studio.conftest import PATIENCE, running
 
 SPEED = 30.0

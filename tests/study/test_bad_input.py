@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed import atomic
+from crossfeed import files as atomic
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.study import vault
 from crossfeed.study.candidates import from_yaml
-from crossfeed.study.export import export
+from crossfeed.study.lock import export
 from crossfeed.study.record.lockable import LOCK
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import preset

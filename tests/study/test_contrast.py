@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError
-from crossfeed.json_file import plain
+from crossfeed.files import plain
 from crossfeed.study.contrast import METRICS, ContrastLine, _line
 from crossfeed.study.study import Study
 from tests.study.conftest import Invented, begin, command, write_tables

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.json_file import read_sealed, write_sealed
+from crossfeed.files import read_sealed, write_sealed
 from crossfeed.study import vault
+from crossfeed.study.opening import Drift, control_drift
 from crossfeed.study.record.declaration import RMSE_COMPONENTS, declared, verdict_of
-from crossfeed.study.record.outcomes import COLLAPSED
+from crossfeed.study.record.score import COLLAPSED
 from crossfeed.study.record.store import Run
-from crossfeed.study.repetition import Drift, control_drift
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, kinds
 

@@ -12,28 +12,25 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.adaptation.fewshot import FewShotConfig, few_shot
-from crossfeed.adaptation.learning import likelihood as likelihood_of
-from crossfeed.adaptation.learning import squared
-from crossfeed.adaptation.online import blocks
-from crossfeed.adaptation.support import support_and_query
-from crossfeed.audits.run import run_checks
-from crossfeed.baselines.budget import named_budget
-from crossfeed.baselines.clones import REPOSITORIES, find_clones
-from crossfeed.baselines.compare import run_once
-from crossfeed.baselines.contenders import Fitted, Setting, line_up
-from crossfeed.baselines.official import SCHEDULES, OfficialNetwork
 from crossfeed.configuration import override
-from crossfeed.distribution import Gaussian
 from crossfeed.errors import CheckpointError, ConfigError, TrainingError
+from crossfeed.evaluation.adaptation.fewshot import FewShotConfig, few_shot, support_and_query
+from crossfeed.evaluation.adaptation.online import blocks
+from crossfeed.evaluation.adaptation.parameters import likelihood as likelihood_of
+from crossfeed.evaluation.adaptation.parameters import squared
+from crossfeed.evaluation.baselines.budget import named_budget
+from crossfeed.evaluation.baselines.compare import run_once
+from crossfeed.evaluation.baselines.contenders import Fitted, Setting, line_up
+from crossfeed.evaluation.baselines.official import REPOSITORIES, SCHEDULES, OfficialNetwork, find_clones
 from crossfeed.evaluation.bundle import measure_bundle
-from crossfeed.evaluation.evaluate import EvaluationSet
+from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.evaluation.setup import SourceData
 from crossfeed.evaluation.statistics import paired_tests
-from crossfeed.json_file import read_sealed
-from crossfeed.machines import joanneum
-from crossfeed.machines.log_formats import log_format_named
+from crossfeed.files import read_sealed
+from crossfeed.logs import joanneum
+from crossfeed.logs.log_formats import log_format_named
 from crossfeed.model import presets
+from crossfeed.model.distribution import Gaussian
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.jepa.predictor import Predictor
 from crossfeed.model.model_file import check_tensors
@@ -42,32 +39,30 @@ from crossfeed.study import opening
 from crossfeed.study.candidates import candidates_of
 from crossfeed.study.differences import Difference, differences, rendered
 from crossfeed.study.lock import _seed_run, hashes
-from crossfeed.study.record.confirmation import PASSED_OVER, Confirmation
-from crossfeed.study.record.outcomes import COLLAPSED, has_numbers, outcome_of
-from crossfeed.study.record.rules import PROTOCOLS
-from crossfeed.study.record.score import rank, ranked, run_scores
+from crossfeed.study.record.declaration import PASSED_OVER, Confirmation
+from crossfeed.study.record.score import COLLAPSED, PROTOCOLS, has_numbers, outcome_of, rank, ranked, run_scores
 from crossfeed.study.record.store import Run
 from crossfeed.study.study import Study
 from crossfeed.training.data import prepare
-from crossfeed.training.devices.acceleration import resolve_precision
-from crossfeed.training.measure.health import collapse_reasons
-from crossfeed.training.measure.validate import Validator
+from crossfeed.training.hardware import resolve_precision
+from crossfeed.training.health import collapse_reasons
+from crossfeed.training.optimiser import learning_rates, parameter_groups
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset
-from crossfeed.training.update.optimiser import parameter_groups
-from crossfeed.training.update.schedule import learning_rates
+from crossfeed.training.validate import Validator
+from crossfeed.windows.audits.run import run_checks
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
-from tests.adaptation.small_models import tiny_world_model
-from tests.audits.conftest import case_of
-from tests.baselines.test_official import PAPER, fake_clone
+from tests.evaluation.adaptation.small_models import tiny_world_model
+from tests.evaluation.baselines.test_official import PAPER, fake_clone
 from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
-from tests.ingest.test_resample import SECOND, frame_of, rows
+from tests.logs.test_resample import SECOND, frame_of, rows
 from tests.model.jepa import test_objectives as latents
 from tests.study.conftest import InProcess, Invented, begin
 from tests.study.record.test_score import outcome
 from tests.training.conftest import small_config, toy_table
+from tests.windows.audits.conftest import case_of
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"
 Behaviour = Callable[[Path], None]

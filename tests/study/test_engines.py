@@ -13,7 +13,7 @@ import pytest
 from crossfeed.errors import CrossfeedError
 from crossfeed.jobs import RayEngine
 from crossfeed.study import search
-from crossfeed.study.record.identity import code_hash
+from crossfeed.study.record.store import code_hash
 from tests.study.conftest import begin, numbers, plan_two
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.study.record.outcomes import dropped, pool
+from crossfeed.study.record.score import dropped, pool
 from crossfeed.study.study import Study
 from crossfeed.training.run_config import RunConfig
 from tests.study.conftest import Invented, begin, command, kinds

@@ -16,8 +16,8 @@ from crossfeed.study import search as searching
 from crossfeed.study.record import ledger
 from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
-from crossfeed.training import loop, run, stages, step
-from crossfeed.training.record import checkpoint
+from crossfeed.training import checkpoint, loop, run, step
+from crossfeed.training import run as stages
 from tests.study.conftest import InProcess, numbers, plan_two
 
 # Forked, so that a search begins at once.

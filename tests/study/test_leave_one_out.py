@@ -64,8 +64,8 @@ def test_the_rows_of_a_machine_that_is_left_out_never_reach_the_run(folder: Path
 def test_the_same_fleet_can_be_contrasted_again_and_reported(folder: Path, tmp_path: Path) -> None:
     lines = json.loads(command("contrast", folder, "--json"))
     assert {line["machine"] for line in lines} == set(FLEET)
-    from crossfeed.reporting.artefacts import gather
-    from crossfeed.reporting.report import write_report
+    from crossfeed.front.report.artefacts import gather
+    from crossfeed.front.report.report import write_report
 
     written = write_report(gather(folder), tmp_path / "report")
     assert "contrasts" in written.sections

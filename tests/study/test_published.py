@@ -8,7 +8,7 @@ import pytest
 from crossfeed.study.contrast import HIGHER_IS_BETTER, ContrastLine, _lines
 from crossfeed.study.record.score import rank
 from crossfeed.study.record.store import Run
-from crossfeed.training.measure.health import collapse_reasons
+from crossfeed.training.health import collapse_reasons
 from crossfeed.training.run_config import preset
 from tests.study.record.test_score import published
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.study import opening, vault
 from crossfeed.study.record.declaration import ConditionVerdict
-from crossfeed.study.record.rules import PROTOCOLS
+from crossfeed.study.record.score import PROTOCOLS
 from crossfeed.study.study import Study
 from tests.study.conftest import InProcess, begin, command, kinds
 from tests.training.conftest import toy_table

@@ -27,7 +27,7 @@ import pytest
 
 import crossfeed
 from crossfeed.errors import CrossfeedError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.progress import be_quiet
 from crossfeed.study import vault
 from crossfeed.study.record.store import Store
@@ -255,7 +255,7 @@ def test_no_public_function_reads_the_target_before_the_ledger_says_so(
     assert {"baselines", "cli", "evaluation", "front", "ingest", "model", "study", "training"} <= rooms
     assert {
         "crossfeed.study.vault.reveal",
-        "crossfeed.ingest.table.Table.read",
+        "crossfeed.logs.table.Table.read",
         "crossfeed.study.study.Study.rank",
     } <= called
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.baselines import compare
-from crossfeed.baselines.budget import Budget
-from crossfeed.machines.simulated.production import Order
-from crossfeed.machines.simulated.study_pair import Scale, simulate_pair
+from crossfeed.evaluation.baselines import compare
+from crossfeed.evaluation.baselines.budget import Budget
+from crossfeed.sim.physics.production import Order
+from crossfeed.sim.physics.simulate import Scale, simulate_pair
 from crossfeed.study import sensitivity as module
 from crossfeed.study.sensitivity import CYCLES, PERSISTENCE, Sensitivity, readings, sensitivity
 

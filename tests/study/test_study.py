@@ -8,12 +8,11 @@ import pytest
 
 from crossfeed.configuration import leaves
 from crossfeed.errors import CheckpointError, ConfigError, CrossfeedError, TableError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.study import vault
-from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
+from crossfeed.study.record.declaration import CONFIRMATION, Confirmation
 from crossfeed.study.record.lockable import LOCK
-from crossfeed.study.record.rules import PROTOCOLS
-from crossfeed.study.record.score import WEIGHTS
+from crossfeed.study.record.score import PROTOCOLS, WEIGHTS
 from crossfeed.study.study import Study
 from tests.study.conftest import CANDIDATES, InProcess, begin, kinds
 from tests.training.conftest import toy_table
@@ -59,7 +58,7 @@ def test_a_second_study_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_study_of_another_protocol_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path / "study")
-    monkeypatch.setattr("crossfeed.study.record.identity.PROTOCOL_VERSION", 99)
+    monkeypatch.setattr("crossfeed.study.record.store.PROTOCOL_VERSION", 99)
     with pytest.raises(ConfigError, match="protocol version 4"):
         Study(tmp_path / "study")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.table import Table
-from crossfeed.study.export import export, verify_anything
+from crossfeed.logs.table import Table
+from crossfeed.study.lock import export, verify_anything
 from crossfeed.study.record.store import Store
 from crossfeed.study.study import Study
 from crossfeed.study.verify import _trained_otherwise, verify

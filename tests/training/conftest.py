@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crossfeed.configuration import override
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.run import train
 from crossfeed.training.run_config import RunConfig, preset

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.schema import Channel, Schema
 from tests.training.conftest import toy_table
 

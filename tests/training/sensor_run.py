@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from crossfeed.configuration import override
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.run_config import RunConfig, preset

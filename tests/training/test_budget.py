@@ -12,8 +12,8 @@ from crossfeed.training.budget import (
     STEPS_PER_WINDOW,
     planned,
 )
-from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import RunConfig, preset
+from crossfeed.training.seeds import steps_in_epoch
 from tests.training.sensor_run import sensor_config
 
 batches = st.sampled_from([16, 64, 128, 512])

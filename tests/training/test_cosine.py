@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.training.config import TrainingConfig
-from crossfeed.training.record.history import Row, read_history
+from crossfeed.training.history import Row, read_history
+from crossfeed.training.optimiser import average_weights, learning_rates
 from crossfeed.training.run import train
-from crossfeed.training.update.schedule import average_weights, learning_rates
 from tests.training.sensor_run import sensor_config
 
 RATE = 2e-3

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from crossfeed.errors import CrossfeedError, TableError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.training.data import prepare
 from crossfeed.windows.normalise import Normaliser

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from crossfeed.errors import CheckpointError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.initialise import initialise
+from crossfeed.training.pretrained import initialise
 from tests.training.test_step import make_step
 
 

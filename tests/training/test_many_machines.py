@@ -11,9 +11,9 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.judge import evaluate
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.front.adapt import adapt
+from crossfeed.front.fit import adapt
 from crossfeed.front.fitted_model import load
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.new_machine import fit_to_machine
 from crossfeed.training.run import train

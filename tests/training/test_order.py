@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.errors import TrainingError
-from crossfeed.training.order import epoch_order, steps_in_epoch
-from crossfeed.training.seeds import generator
+from crossfeed.training.seeds import epoch_order, generator, steps_in_epoch
 
 
 @given(windows=st.integers(8, 200), batch=st.integers(2, 8), seed=st.integers(0, 5))

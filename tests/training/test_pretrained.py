@@ -9,12 +9,13 @@ import torch
 
 from crossfeed.evaluation.judge import evaluate
 from crossfeed.evaluation.opened_model import open_model
-from crossfeed.front.adapt import adapt
+from crossfeed.front.fit import adapt
 from crossfeed.front.fitted_model import load
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel
-from crossfeed.training import pretrained, rehearsal, stages
+from crossfeed.training import pretrained, rehearsal
+from crossfeed.training import run as stages
 from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
 from crossfeed.windows.split import split_table

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training import rehearsal

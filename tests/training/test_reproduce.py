@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.training.reproduce import compare_runs, reproduce
 from crossfeed.training.run import RunResult, train
 from tests.training.conftest import small_config, toy_table

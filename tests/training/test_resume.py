@@ -11,10 +11,10 @@ import torch
 
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
-from crossfeed.training.record import checkpoint
-from crossfeed.training.record.history import Row, read_history
+from crossfeed.training import checkpoint
+from crossfeed.training.history import Row, read_history
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import RunConfig
 from tests.training.conftest import small_config, toy_table
@@ -225,7 +225,7 @@ def test_full_disk_in_the_middle_can_be_resumed(
     def full(path: Path, *arguments: Any) -> None:
         calls.append(path)
         if len(calls) == 4:
-            from crossfeed.atomic import atomic_file
+            from crossfeed.files import atomic_file
 
             with atomic_file(path):
                 raise OSError(28, "No space left on device")

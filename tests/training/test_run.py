@@ -12,14 +12,14 @@ import torch
 from crossfeed.cli.render.results import remarks
 from crossfeed.configuration import override, read_yaml
 from crossfeed.errors import ConfigError, TrainingError
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
+from crossfeed.files import read_sealed
+from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import HealthConfig, TrainingConfig
-from crossfeed.training.measure.validate import Validator
-from crossfeed.training.record.history import read_history
+from crossfeed.training.history import read_history
 from crossfeed.training.run import RunResult, train
 from crossfeed.training.run_config import preset
+from crossfeed.training.validate import Validator
 from crossfeed.windows.split_tables import DataConfig
 from tests.training.conftest import small_config, toy_table
 

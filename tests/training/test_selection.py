@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.training.selection import Best
+from crossfeed.training.checkpoint import Best
 
 
 def follow(scores: list[float], patience: int) -> Best:

@@ -11,9 +11,9 @@ from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.budget import planned
-from crossfeed.training.record.history import Row, read_history
+from crossfeed.training.history import Row, read_history
+from crossfeed.training.optimiser import WeightAverage
 from crossfeed.training.run import RunResult, train
-from crossfeed.training.update.average import WeightAverage
 from tests.training.conftest import small_config, toy_table
 
 FEW = {"training.steps_per_epoch": 2, "training.finetune_epochs": 1}

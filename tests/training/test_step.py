@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.data import prepare

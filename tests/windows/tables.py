@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.schema import Channel, Schema, canonical
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.frame import FAR, FINEST, first_rows, fit_frame, framed, placeholder_frame, usual_scales
 

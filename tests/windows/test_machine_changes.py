@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from crossfeed.windows.augment import MachineAugmentation, MachineChanges
 from crossfeed.windows.corrupt import generator_draw, window_draw
-from crossfeed.windows.machine_changes import MachineAugmentation, MachineChanges
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
 

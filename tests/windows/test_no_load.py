@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossfeed.schema import Channel
-from crossfeed.windows.plan_changes import NoLoadEffort
+from crossfeed.windows.augment import NoLoadEffort
 from crossfeed.windows.windows import WindowSet
 from tests.windows.spindle import SCHEMA, SPEEDS, normaliser, spindle_table, spindle_windows, turning
 

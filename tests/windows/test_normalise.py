@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from crossfeed.errors import CheckpointError, TableError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.windows.normalise import Normaliser, channel_statistics
 from crossfeed.windows.split import Split, split_table
 from tests.windows.tables import random_table

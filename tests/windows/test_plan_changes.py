@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from crossfeed.schema import Schema
+from crossfeed.windows.augment import CUTTING, PlanAugmentation, PlanChanges
 from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.normalise import Normaliser
-from crossfeed.windows.plan_changes import CUTTING, PlanAugmentation, PlanChanges
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows, turning
 from tests.windows.tables import random_table, tiny_schema

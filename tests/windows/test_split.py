@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import TableError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.windows.split import PARTS, By, Split, TrainRows, split_table, unit_of
 from tests.windows.tables import random_table, study_table
 

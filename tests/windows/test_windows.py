@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.ingest.table import Group, Table
+from crossfeed.logs.table import Group, Table
 from crossfeed.windows.listing import GroupCount
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table

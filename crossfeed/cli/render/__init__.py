@@ -1,1 +1,1 @@
-"""How results look on a terminal: the rooms return data, these modules make tables and sentences of it."""
+"""How results look on a terminal: the rooms return tables, these modules print them with a sentence or two."""

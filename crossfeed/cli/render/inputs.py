@@ -13,12 +13,12 @@ from crossfeed.progress import output
 from crossfeed.show.tables import MISSING, Column, ResultTable, columns, plain_table, plural, significant
 
 if TYPE_CHECKING:
-    from crossfeed.fleet.compare import FleetComparison
-    from crossfeed.fleet.describe import Match
-    from crossfeed.fleet.shards import ShardSummary
-    from crossfeed.machines.declaration import LogFormat
-    from crossfeed.machines.simulated.log_files import LogSummary
-    from crossfeed.programs.summary import Summary
+    from crossfeed.logs.declaration import LogFormat
+    from crossfeed.programs.parse import Summary
+    from crossfeed.sim.factory.compare import FleetComparison
+    from crossfeed.sim.factory.describe import Match
+    from crossfeed.sim.factory.shards import ShardSummary
+    from crossfeed.sim.physics.log_files import LogSummary
     from crossfeed.windows.split import Split
     from crossfeed.windows.split_tables import PartCount
 
@@ -33,7 +33,7 @@ def _short(value: float | None) -> str:
 
 def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None:
     """Print what came in, what was kept, what was repaired, and the channels with units and ranges."""
-    from crossfeed.ingest.resample import WAITING, values_ahead
+    from crossfeed.logs.resample import WAITING, values_ahead
 
     counts, rules = manifest["counts"], manifest["rules"]
     say(f"{manifest['machine']} ({manifest['kind']}), licence {manifest['licence']}")
@@ -81,7 +81,7 @@ def show_manifest(manifest: dict[str, Any], written: Path | None = None) -> None
 
 def show_table(path: Path) -> None:
     """Print the manifest of a table, or for a foreign table what can be said about it."""
-    from crossfeed.ingest.table import Table
+    from crossfeed.logs.table import Table
 
     table = Table.read(path)
     if "counts" in table.manifest:
@@ -274,7 +274,7 @@ def show_shards(folder: Path, shards: "Sequence[ShardSummary]") -> None:
 
 def show_matches(matches: "Sequence[Match]") -> None:
     """Print a real log's channels beside what nine of ten simulated machines show; a cross marks what lies outside."""
-    from crossfeed.fleet.describe import FACTS
+    from crossfeed.sim.factory.describe import FACTS
 
     rows = []
     for channel in dict.fromkeys(match.channel for match in matches):

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from crossfeed.json_file import plain
+from crossfeed.files import plain
 from crossfeed.progress import console, output
 from crossfeed.show.formats import rich_table
 from crossfeed.show.tables import ResultTable, plain_table

@@ -13,14 +13,14 @@ from crossfeed.show.tables import ResultTable, number, plain_table, plural
 if TYPE_CHECKING:
     from polars import DataFrame
 
-    from crossfeed.adaptation.result import AdaptationResult
-    from crossfeed.audits.finding import AuditReport, Finding
-    from crossfeed.baselines.results import ComparisonTable
     from crossfeed.control.offpolicy import PolicyValue
+    from crossfeed.evaluation.adaptation.result import AdaptationResult
+    from crossfeed.evaluation.baselines.results import ComparisonTable
+    from crossfeed.evaluation.bench.result import LearningCurve
     from crossfeed.evaluation.result import Evaluation
-    from crossfeed.learning_curve.result import LearningCurve
     from crossfeed.study.study import Study
     from crossfeed.study.verify import Verification
+    from crossfeed.windows.audits.subject import AuditReport, Finding
 
 _SEVERITY = {"violation": "bold red", "warning": "yellow"}
 
@@ -114,7 +114,7 @@ def show_value(value: "PolicyValue", logged: float) -> None:
 
 def show_headline(content: dict[str, Any], simulated: bool) -> None:
     """Print the last page of the demo: one table, best value of each column in bold, and what it does not say."""
-    from crossfeed.demo.headline import METRICS, sentences
+    from crossfeed.demo.results import METRICS, sentences
     from crossfeed.show.tables import Column
 
     where = f"{content['windows']:,} windows of {content['runs']} runs" if content["locked"] else "source, test side"
@@ -164,7 +164,7 @@ def _gathered(notes: "Sequence[Finding]") -> dict[tuple[str, str, str], list[str
 
 def show_training(summary: dict[str, Any], model: Path) -> None:
     """Print the model beside its floors, what else to know about the run, and where its model lies."""
-    from crossfeed.training.measure.floors import FLOORS
+    from crossfeed.training.health import FLOORS
 
     validation = summary["validation"]
     shown = {"crossfeed": validation["model"], **{name: validation[name] for name in (*FLOORS, "shuffled commands")}}
@@ -187,7 +187,7 @@ def show_training(summary: dict[str, Any], model: Path) -> None:
 
 def remarks(summary: dict[str, Any]) -> Iterator[str]:
     """What else to know about the run, one remark a line."""
-    from crossfeed.training.measure.health import COLLAPSED
+    from crossfeed.training.health import COLLAPSED
 
     for stage, facts in summary["stages"].items():
         line = f"{stage}: epoch {facts['best_epoch'] + 1} of {facts['epochs']} kept, score {facts['score']:.4g}, "
@@ -208,7 +208,7 @@ def remarks(summary: dict[str, Any]) -> Iterator[str]:
 
 def show_ranking(study: "Study") -> None:
     """Candidates by the protocol's score, with the other score beside it."""
-    from crossfeed.study.record.rules import score_of
+    from crossfeed.study.record.score import score_of
     from crossfeed.study.tables import ranking_tables
 
     tables = ranking_tables(study.rank(), score_of(study.protocol))

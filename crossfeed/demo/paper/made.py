@@ -12,15 +12,13 @@ from typing import Any
 from crossfeed.configuration import leaves
 from crossfeed.demo.paper.published import Number
 from crossfeed.demo.paper.target import NAME, PURPOSE
-from crossfeed.demo.rivals import TABLE
+from crossfeed.demo.results import TABLE
 from crossfeed.demo.selection import RESULT, STUDY, chosen_run, is_locked, opening
-from crossfeed.json_file import read_sealed
+from crossfeed.files import read_sealed
 from crossfeed.study.contrast import ContrastLine
-from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation
-from crossfeed.study.record.identity import source_tables
-from crossfeed.study.record.outcomes import has_numbers, pool
-from crossfeed.study.record.score import rank
-from crossfeed.study.record.store import Run
+from crossfeed.study.record.declaration import CONFIRMATION, Confirmation
+from crossfeed.study.record.score import has_numbers, pool, rank
+from crossfeed.study.record.store import Run, source_tables
 from crossfeed.study.study import Study
 from crossfeed.windows.split_tables import DataConfig, SplitTables, count_windows
 

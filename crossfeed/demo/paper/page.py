@@ -13,10 +13,10 @@ from crossfeed.demo.paper.settings import PaperSettings
 from crossfeed.demo.paper.source import ESTIMATE
 from crossfeed.demo.paper.target import LATENT
 from crossfeed.demo.selection import LOCK, REFUSAL, RESULT, STUDY, chosen_run, opening
-from crossfeed.json_file import read_sealed, write_sealed
-from crossfeed.reporting.artefacts import Artefacts, gather
-from crossfeed.reporting.blocks import Block, Document, Note, Section, VerdictBox
-from crossfeed.reporting.report import WrittenReport, compose, write_document
+from crossfeed.files import read_sealed, write_sealed
+from crossfeed.front.report.artefacts import Artefacts, gather
+from crossfeed.front.report.page import Block, Document, Note, Section, VerdictBox
+from crossfeed.front.report.report import WrittenReport, compose, write_document
 from crossfeed.show.figures import Dot, Dots, Figure
 from crossfeed.show.tables import ResultTable, columns, plural
 from crossfeed.study.study import Study

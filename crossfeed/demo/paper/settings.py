@@ -9,11 +9,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from crossfeed.baselines.budget import Budget, Size, named_budget
 from crossfeed.configuration import CheckedForm, parse
 from crossfeed.errors import ConfigError
-from crossfeed.machines.simulated.production import Order
-from crossfeed.machines.simulated.study_pair import SCALES, Scale
+from crossfeed.evaluation.baselines.budget import Budget, Size, named_budget
+from crossfeed.sim.physics.production import Order
+from crossfeed.sim.physics.simulate import SCALES, Scale
 
 MINIMUM_SEEDS = 5  # valid ones, which the paper's lock asks for
 # The forecasters that the paper names, floors first.

@@ -10,24 +10,23 @@ from statistics import fmean
 from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.paper.settings import MINIMUM_SEEDS, NO_LATENT, PaperSettings
-from crossfeed.demo.selection import AUDIT, LOCK, REFUSAL, STUDY, chosen_run, is_locked
-from crossfeed.demo.tables import RAW, SOURCE, TARGET
+from crossfeed.demo.selection import AUDIT, LOCK, RAW, REFUSAL, SOURCE, STUDY, TARGET, chosen_run, is_locked
 from crossfeed.errors import ConfigError, LogError, TableError
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.ingest.table import Table
+from crossfeed.files import write_json, write_sealed
 from crossfeed.jobs import LocalEngine
-from crossfeed.json_file import write_json, write_sealed
-from crossfeed.machines.log_formats import log_format_named
+from crossfeed.logs.log_formats import log_format_named
+from crossfeed.logs.pipeline import ingest
+from crossfeed.logs.table import Table
 from crossfeed.show.tables import plural
 from crossfeed.study.confirm import FINALISTS, LEADERS
 from crossfeed.study.ready import arms, plan_ready
-from crossfeed.study.record.confirmation import passed_over
-from crossfeed.study.record.identity import source_tables
+from crossfeed.study.record.declaration import passed_over
 from crossfeed.study.record.lockable import refusals
+from crossfeed.study.record.store import source_tables
 from crossfeed.study.study import Study
 from crossfeed.training.loop import spoken
-from crossfeed.training.order import steps_in_epoch
 from crossfeed.training.run_config import RunConfig
+from crossfeed.training.seeds import steps_in_epoch
 
 ESTIMATE = "estimate.json"
 NO_LOCK = "not done: the lock was refused, so the target stays sealed"
@@ -58,7 +57,7 @@ class PaperRun:
 
 def simulate(paper: PaperRun) -> ChapterResult:
     """Two simulated machines write logs in the native formats of the two data sets."""
-    from crossfeed.machines.simulated.study_pair import simulate_pair
+    from crossfeed.sim.physics.simulate import simulate_pair
 
     logs = simulate_pair(paper.folder / RAW, paper.settings.extent.logs, paper.settings.simulator_seed)
     rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
@@ -84,7 +83,7 @@ def make_tables(paper: PaperRun) -> tuple[Table, Table]:
 
 def tables(paper: PaperRun) -> ChapterResult:
     """Ingest both logs and audit the tables; what the audit finds is told, and the study decides what it refuses."""
-    from crossfeed.audits.run import audit
+    from crossfeed.windows.audits.run import audit
 
     source, target = make_tables(paper)
     found = audit([paper.folder / SOURCE, paper.folder / TARGET])

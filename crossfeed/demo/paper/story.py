@@ -3,16 +3,14 @@
 from functools import partial
 from typing import Any
 
-from crossfeed.baselines.clones import find_clones
-from crossfeed.claim import claim
 from crossfeed.demo.chapter import Chapter, run_chapters
 from crossfeed.demo.paper import source, target
 from crossfeed.demo.paper.page import NUMBERS, REPORT, write_page
 from crossfeed.demo.paper.source import PaperRun
 from crossfeed.demo.selection import is_locked
 from crossfeed.errors import ConfigError
-from crossfeed.json_file import read_sealed
-from crossfeed.locks import HeldElsewhereError, locked
+from crossfeed.evaluation.baselines.official import find_clones
+from crossfeed.files import HeldElsewhereError, claim, locked, read_sealed
 from crossfeed.progress import console
 
 IDENTITY, LOCK = "paper.json", ".paper.lock"

@@ -1,19 +1,18 @@
 """The second half: the one opening, the declared ablation and its opening, the released target, baselines."""
 
-from crossfeed.baselines.clones import find_clones
-from crossfeed.baselines.compare import compare
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.paper.settings import BASELINES, REVIN
 from crossfeed.demo.paper.source import NO_LOCK, PaperRun
-from crossfeed.demo.rivals import TABLE, finished_rivals
-from crossfeed.demo.selection import RELEASED, RESULT, STUDY, chosen_run, is_locked, opening
-from crossfeed.demo.tables import SOURCE
+from crossfeed.demo.results import TABLE, finished_rivals
+from crossfeed.demo.selection import RELEASED, RESULT, SOURCE, STUDY, chosen_run, is_locked, opening
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import write_json, write_sealed
+from crossfeed.evaluation.baselines.compare import compare
+from crossfeed.evaluation.baselines.official import find_clones
+from crossfeed.files import write_json, write_sealed
+from crossfeed.logs.table import Table
 from crossfeed.study.record.declaration import CONDITION, declarations
-from crossfeed.study.record.identity import source_tables
-from crossfeed.study.record.outcomes import has_numbers
+from crossfeed.study.record.score import has_numbers
+from crossfeed.study.record.store import source_tables
 from crossfeed.training.run_config import RunConfig
 
 NAME = "revin"

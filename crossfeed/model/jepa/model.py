@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from crossfeed.distribution import Distribution
+from crossfeed.model.distribution import Distribution
 from crossfeed.model.interface import Latents, Losses, Plan, Prediction, ProcessGroup, Stage, Views
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.jepa.encoder import Encoder, TargetEncoder

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.distribution import Gaussian
+from crossfeed.model.distribution import Gaussian
 from crossfeed.model.interface import Prediction, Stage
 from crossfeed.windows.windows import WindowBatch, present_mean
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.distribution import Gaussian
 from crossfeed.errors import ConfigError
 from crossfeed.model.delayed_plans import check_between
+from crossfeed.model.distribution import Gaussian
 from crossfeed.model.interface import Plan
 from crossfeed.model.parts.blocks import Block, BlockConfig, embedding
 from crossfeed.windows.normalise import Normaliser

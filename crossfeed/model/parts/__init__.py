@@ -1,1 +1,1 @@
-"""What both networks are built of: attention, blocks, dropout, instance normalisation, packed tokens."""
+"""What both networks are built of: attention, blocks, instance normalisation."""

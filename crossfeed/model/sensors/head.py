@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossfeed.distribution import Mixture
+from crossfeed.model.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.members import MemberLinear

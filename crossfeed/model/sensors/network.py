@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crossfeed.distribution import Mixture
+from crossfeed.model.distribution import Mixture
 from crossfeed.model.parts.blocks import Dropout
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures

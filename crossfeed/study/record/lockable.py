@@ -5,12 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossfeed.study.record.confirmation import CONFIRMATION, Confirmation, passed_over
-from crossfeed.study.record.identity import code_hash
-from crossfeed.study.record.outcomes import pool
-from crossfeed.study.record.rules import rules_of
-from crossfeed.study.record.score import CandidateScore, rank
-from crossfeed.study.record.store import UNFINISHED, Store
+from crossfeed.study.record.declaration import CONFIRMATION, Confirmation, passed_over
+from crossfeed.study.record.score import CandidateScore, pool, rank, rules_of
+from crossfeed.study.record.store import UNFINISHED, Store, code_hash
 
 LOCK = "lock.json"
 MOST_SEEDS = 12

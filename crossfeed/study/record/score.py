@@ -5,17 +5,19 @@ collapsed after fine-tuning or whose forecasts hardly use the commands pays a pe
 over its valid seeds, of which it needs two to be ranked. The paper standardises by mean and standard deviation, so a
 single value in another unit flattens everybody else; the robust twin uses median and MAD, and a scale-free
 self-supervised component. A network without latents has no such component: in a pool of such runs it is left out, and
-the others share its weight.
-"""
+the others share its weight."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import fmean, median, pstdev
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from crossfeed.errors import ConfigError
-from crossfeed.training.measure import WEAK_COMMAND_USE
+from crossfeed.files import file_hash
+from crossfeed.study.record.store import Run, Store
+from crossfeed.training.health import WEAK_COMMAND_USE
 
 Score = Literal["paper", "robust"]
 
@@ -177,3 +179,152 @@ def _check_finite(runs: Sequence[RunOutcome], weights: Mapping[str, float]) -> N
                 expected="a run that is complete, or marked invalid with a reason",
                 remedy="Run the search again for it, or inspect its bundle.",
             )
+
+
+# What runs leave behind, and what they bring to the ranking of candidates or a comparison of arms.
+
+
+OUTCOME = "outcome.json"
+# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
+COLLAPSED = "latents collapsed"
+
+
+def outcomes(store: Store, stages: Iterable[str] | None = None) -> list[RunOutcome]:
+    """What the finished runs bring to the ranking."""
+    wanted = None if stages is None else set(stages)
+    return [
+        outcome_of(run)
+        for run in store.runs()
+        if run.status in ("finished", "invalid") and (wanted is None or run.stage in wanted)
+    ]
+
+
+def has_numbers(run: Run) -> bool:
+    """Whether a run counts where arms are compared: it finished, or nothing but the latent gate speaks against it.
+
+    Leaving a flagged run out would flatter the arm that collapses, and the paper scored all of its flagged runs.
+    """
+    return "bundle" in run.outcome and (run.status == "finished" or bool(flag_of(run)))
+
+
+def flag_of(run: Run) -> str:
+    """Why the latent gate flagged a run, at the kept pretraining epoch or after fine-tuning; empty if it did not."""
+    invalid = str(run.outcome.get("invalid") or "")
+    if invalid:
+        return invalid if invalid.startswith(COLLAPSED) else ""
+    return "; ".join(run.outcome.get("bundle", {}).get("collapse_reasons") or [])
+
+
+def flags_of(runs: Iterable[Run]) -> dict[str, str]:
+    """Runs against which the latent gate speaks, with its reasons."""
+    return {run.name: flag for run in runs if (flag := flag_of(run))}
+
+
+def outcome_of(run: Run) -> RunOutcome:
+    """A finished run as the score sees it."""
+    if run.status == "invalid":
+        return RunOutcome(run.candidate, run.seed, {}, 0.0, 0.0, invalid=run.outcome["invalid"])
+    bundle = run.outcome["bundle"]
+    return RunOutcome(
+        candidate=run.candidate,
+        seed=run.seed,
+        components=bundle["components"],
+        ssl_scale_free=bundle["ssl_scale_free"],
+        command_ratio=bundle["command_ratio"],
+        collapsed=bool(bundle["collapsed"]),
+    )
+
+
+def dropped(store: Store) -> dict[str, int]:
+    """Candidates that were dropped, with the number of seeds they had then; empty without halving."""
+    return {name: rung.content["seeds"] for rung in store.entries("rung") for name in rung.content["dropped"]}
+
+
+def pool(store: Store, stages: Sequence[str] = ("search", "confirm")) -> list[RunOutcome]:
+    """The outcomes that may be compared with each other: those of candidates that were never dropped."""
+    gone = dropped(store)
+    return [run for run in outcomes(store, stages) if run.candidate not in gone]
+
+
+def ranking(store: Store, by: Score, stages: Sequence[str] = ("search", "confirm")) -> list[CandidateScore]:
+    """Those that stayed, by their full seeds; below them the dropped ones, each as it stood in the rung that ended it.
+
+    The scores of different rungs are standardised in different pools and stand beside each other for information only.
+    """
+    lines = rank(pool(store, stages), by)
+    rungs = [entry.content for entry in store.entries("rung")]
+    every = outcomes(store, ["search"]) if rungs else []
+    for rung in reversed(rungs):
+        then = [run for run in every if run.candidate in rung["among"] and run.seed < rung["seeds"]]
+        lines += [
+            replace(line, dropped_after=rung["seeds"]) for line in rank(then, by) if line.candidate in rung["dropped"]
+        ]
+    return lines
+
+
+def artefacts(run_folder: Path) -> dict[str, str]:
+    """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
+    files = (path for path in sorted(run_folder.iterdir()) if path.is_file() and not path.name.startswith("."))
+    return {path.name: file_hash(path) for path in files if path.name not in (OUTCOME, "log.txt")}
+
+
+# What the name of a protocol decides, and nothing else does: preset, score, lock, rule of ingest; and its candidates.
+
+
+LockedSeed = Literal["median", "best"]
+# How bundles are measured: as the authors did (all channels under schema-drop, each candidate's own masks, its own
+# self-supervised loss on unmasked windows), or alike for all candidates.
+Measured = Literal["paper", "alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of one protocol.
+
+    settings: what differs from the preset for every candidate. ingest_rule: the one its tables must have been made
+    with, if it asks for one. first_leader: whose leader at the seed count of the search the confirmation begins with.
+    seeds_after_refusal: how many seeds the front runners get each time the leader changed. invalid_seeds_block: whether
+    a seed that trained to nothing keeps its candidate from being locked.
+    """
+
+    preset: str
+    score: Score
+    locked_seed: LockedSeed
+    measured: Measured
+    first_leader: Literal["pool", "finalists"]
+    seeds_after_refusal: int
+    invalid_seeds_block: bool
+    ingest_rule: Literal["paper"] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_PAPER: dict[str, Any] = {
+    "preset": "paper", "locked_seed": "best", "measured": "paper", "first_leader": "pool", "seeds_after_refusal": 2,
+    "invalid_seeds_block": False, "ingest_rule": "paper",
+}  # fmt: skip
+_OURS: dict[str, Any] = {
+    "score": "robust", "locked_seed": "median", "measured": "alike", "first_leader": "finalists",
+    "seeds_after_refusal": 1, "invalid_seeds_block": True,
+}  # fmt: skip
+# The second version that the paper announces: its search again with normalised windows whose variance is predicted in
+# the global space, and with a gate that no scale moves.
+_SECOND_VERSION = {"model.instance_norm.kind": "split", "training.health.spread": "relative"}
+
+PROTOCOLS: dict[str, Rules] = {
+    "paper": Rules(**_PAPER, score="paper"),
+    "paper-v2": Rules(**_PAPER, score="robust", settings=_SECOND_VERSION),
+    "mended": Rules(**_OURS, preset="mended"),
+    "crossfeed": Rules(**_OURS, preset="crossfeed"),
+}
+
+
+def rules_of(name: str) -> Rules:
+    """The rules of a protocol by its name."""
+    if name not in PROTOCOLS:
+        raise ConfigError(f"There is no protocol '{name}'.", expected=f"one of {', '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]
+
+
+def score_of(protocol: Mapping[str, Any]) -> Score:
+    """Which of the two scores decides: the paper's in its own protocol, the robust one elsewhere."""
+    return rules_of(protocol["name"]).score

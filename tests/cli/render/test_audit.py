@@ -2,8 +2,8 @@
 
 import pytest
 
-from crossfeed.audits.finding import AuditReport, Finding, Severity
 from crossfeed.cli.render.results import show_audit
+from crossfeed.windows.audits.subject import AuditReport, Finding, Severity
 
 
 def finding(severity: Severity, subject: str) -> Finding:

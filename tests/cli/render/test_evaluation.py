@@ -8,7 +8,7 @@ from rich.console import Console
 
 from crossfeed.cli.render.results import show_evaluation, verdict_lines
 from crossfeed.evaluation.result import Evaluation
-from tests.reporting import material
+from tests.front.report import material
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from crossfeed.baselines.budget import Budget
 from crossfeed.demo.paper import settings, source, target
 from crossfeed.demo.paper.settings import EXTENTS, Extent, PaperSettings
 from crossfeed.demo.paper.source import PaperRun
 from crossfeed.demo.paper.story import run_paper
 from crossfeed.errors import CrossfeedError
-from crossfeed.machines.simulated.production import Order
-from crossfeed.machines.simulated.study_pair import Scale
-from crossfeed.study import lock, paper_candidates, ready, study
-from crossfeed.study.paper_candidates import PAPER_CANDIDATES
+from crossfeed.evaluation.baselines.budget import Budget
+from crossfeed.sim.physics.production import Order
+from crossfeed.sim.physics.simulate import Scale
+from crossfeed.study import candidates as paper_candidates
+from crossfeed.study import lock, ready, study
+from crossfeed.study.candidates import PAPER_CANDIDATES
 from crossfeed.study.ready import READY
 
 MICRO = Extent(

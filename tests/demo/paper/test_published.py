@@ -8,7 +8,7 @@ import pytest
 
 from crossfeed.configuration import leaves
 from crossfeed.demo.paper.published import ComparedNumber, Number, PublishedTable, beside, published
-from crossfeed.study.paper_candidates import PAPER_CANDIDATES
+from crossfeed.study.candidates import PAPER_CANDIDATES
 from crossfeed.study.ready import READY
 from crossfeed.training.run_config import preset
 from tests.study.test_published import GATE, PAIRED, TARGET

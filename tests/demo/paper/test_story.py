@@ -11,11 +11,10 @@ from crossfeed.demo.paper.settings import PaperSettings
 from crossfeed.demo.paper.source import PaperRun, make_tables
 from crossfeed.demo.paper.story import IDENTITY, LOCK, chapters, run_paper
 from crossfeed.errors import ConfigError, CrossfeedError, LogError, TableError
-from crossfeed.ingest.pipeline import ingest
-from crossfeed.ingest.table import Table
-from crossfeed.json_file import read_sealed
-from crossfeed.locks import locked
-from crossfeed.machines.log_formats import log_format_named
+from crossfeed.files import locked, read_sealed
+from crossfeed.logs.log_formats import log_format_named
+from crossfeed.logs.pipeline import ingest
+from crossfeed.logs.table import Table
 from crossfeed.study.study import Study
 
 

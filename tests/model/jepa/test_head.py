@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.distribution import Gaussian
+from crossfeed.model.distribution import Gaussian
 from crossfeed.model.jepa.predictor import Head, HeadConfig
 from crossfeed.windows.windows import present_mean
 

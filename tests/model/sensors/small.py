@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossfeed.distribution import Mixture
+from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel

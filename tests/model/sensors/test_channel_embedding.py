@@ -7,7 +7,7 @@ import torch
 
 from crossfeed import schema
 from crossfeed.model.interface import Plan
-from crossfeed.model.locate import locate_model
+from crossfeed.model.model_file import locate_model
 from crossfeed.model.sensors.members import ChannelEmbedding
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import PLACES, QUANTITIES, Channel, Schema

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.distribution import Mixture
+from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Plan
 from crossfeed.model.new_machine import in_frame, readable_schema
 from crossfeed.model.sensors.commands import SMALL, CommandFeatures

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.distribution import Mixture
 from crossfeed.errors import ConfigError
+from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Plan
 from crossfeed.schema import Schema
 from tests.model.sensors.contexts import chosen, encode

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from crossfeed.distribution import Mixture
+from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Plan
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.windows.windows import WindowBatch

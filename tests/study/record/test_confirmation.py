@@ -2,7 +2,7 @@
 
 import json
 
-from crossfeed.study.record.confirmation import Confirmation
+from crossfeed.study.record.declaration import Confirmation
 from crossfeed.study.record.ledger import canonical_json
 
 

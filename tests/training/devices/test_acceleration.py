@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from crossfeed.training.devices.acceleration import garbage_collection_paused
+from crossfeed.training.hardware import garbage_collection_paused
 
 
 class Cycle:

@@ -5,10 +5,10 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ConfigError
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Stage, Views
 from crossfeed.model.sensors.config import ForecastObjectiveConfig
-from crossfeed.training.devices.acceleration import compiled
+from crossfeed.training.hardware import compiled
 from tests.training.sensor_run import sensor_model
 from tests.training.test_step import make_step
 

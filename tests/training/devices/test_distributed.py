@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from crossfeed.errors import ConfigError
-from crossfeed.training.devices.distributed import Team, teamwork
+from crossfeed.training.hardware import Team, teamwork
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 

@@ -7,13 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
+from crossfeed.training import reading as room
 from crossfeed.training.data import TrainingData
-from crossfeed.training.measure import calibrate as room
-from crossfeed.training.measure.calibrate import NOMINAL, WIDENINGS, calibrate
-from crossfeed.training.measure.reading import WindowReader
+from crossfeed.training.reading import NOMINAL, WIDENINGS, WindowReader, calibrate
 from crossfeed.training.run import train
 from crossfeed.windows.windows import WindowBatch, WindowSet
 from tests.training.sensor_run import sensor_config, sensor_model

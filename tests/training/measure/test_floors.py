@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.training.measure.floors import context_mean, linear_drift, persistence
+from crossfeed.training.health import context_mean, linear_drift, persistence
 
 HORIZONS = (1, 4)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.training.config import HealthConfig
-from crossfeed.training.measure.health import collapse_reasons, effective_rank, latent_health, ridge_probe
+from crossfeed.training.health import collapse_reasons, effective_rank, latent_health, ridge_probe
 
 
 def gaussian(rows: int, columns: int, seed: int = 0) -> torch.Tensor:

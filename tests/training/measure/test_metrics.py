@@ -8,8 +8,8 @@ import torch
 from scipy import integrate, stats
 from torch import Tensor
 
-from crossfeed.distribution import Distribution, Gaussian, Mixture, Point
-from crossfeed.training.measure.metrics import ForecastScores, ForecastSums
+from crossfeed.model.distribution import Distribution, Gaussian, Mixture, Point
+from crossfeed.training.reading import ForecastScores, ForecastSums
 
 Said = tuple[Tensor, Tensor, Tensor, Tensor]
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.training.data import prepare
-from crossfeed.training.measure.reading import Reading, WindowReader
+from crossfeed.training.reading import Reading, WindowReader
 from tests.training.conftest import small_config
 from tests.training.test_step import make_step
 

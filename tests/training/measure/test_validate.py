@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Stage
 from crossfeed.training.data import prepare
-from crossfeed.training.measure.health import latent_health
-from crossfeed.training.measure.loss_pass import ErrorOverVariance
-from crossfeed.training.measure.validate import Validator
+from crossfeed.training.health import latent_health
+from crossfeed.training.validate import ErrorOverVariance, Validator
 from tests.training.conftest import small_config, toy_table
 from tests.training.test_step import make_step
 

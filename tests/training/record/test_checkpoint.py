@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from crossfeed.errors import CheckpointError, StorageError
-from crossfeed.training.record.checkpoint import (
+from crossfeed.training.checkpoint import (
     STATE,
+    Best,
     TrainingState,
     load_state,
     optimiser_tensors,
@@ -18,8 +19,7 @@ from crossfeed.training.record.checkpoint import (
     restore_optimiser,
     save_state,
 )
-from crossfeed.training.selection import Best
-from crossfeed.training.update.optimiser import adamw
+from crossfeed.training.optimiser import adamw
 
 CPU = torch.device("cpu")
 

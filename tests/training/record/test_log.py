@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import TrainingError
-from crossfeed.ingest.table import Table
-from crossfeed.training.record.log import LOG, run_log
+from crossfeed.logs.table import Table
+from crossfeed.training.history import LOG, run_log
 from crossfeed.training.run import train
 from tests.training.conftest import small_config
 

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from crossfeed.errors import StorageError
-from crossfeed.training.record.checkpoint import TrainingState, load_state
-from crossfeed.training.record.saver import Saver
-from crossfeed.training.selection import Best
+from crossfeed.training.checkpoint import Best, Saver, TrainingState, load_state
 from tests.training.record.test_checkpoint import example
 
 CPU = torch.device("cpu")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import TrainingError
-from crossfeed.training.record.folder import LOCK, sole_process
+from crossfeed.training.folder import LOCK, sole_process
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 
 HOLD = """
 import sys
 from pathlib import Path
-from crossfeed.training.record.folder import sole_process
+from crossfeed.training.folder import sole_process
 with sole_process(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
-from crossfeed.training.record.history import Row
+from crossfeed.training.history import Row
+from crossfeed.training.optimiser import WeightAverage, average_weights
 from crossfeed.training.run import train
-from crossfeed.training.update.average import WeightAverage
-from crossfeed.training.update.schedule import average_weights
 from tests.training.sensor_run import sensor_config
 
 

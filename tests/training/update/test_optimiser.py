@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from crossfeed.ingest.table import Table
+from crossfeed.logs.table import Table
 from crossfeed.model.interface import Stage
-from crossfeed.training.update.optimiser import parameter_groups
+from crossfeed.training.optimiser import parameter_groups
 from tests.training.test_step import make_step
 
 NEVER_TRAINED = {"pretrain": ("head", "target_encoder"), "finetune": ("target_encoder",)}

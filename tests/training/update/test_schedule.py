@@ -3,7 +3,7 @@
 import pytest
 
 from crossfeed.training.config import TrainingConfig
-from crossfeed.training.update.schedule import average_weights, learning_rates, momenta
+from crossfeed.training.optimiser import average_weights, learning_rates, momenta
 
 
 def test_warmup_changes_the_learning_rate() -> None:

@@ -1,0 +1,270 @@
+"""What a learning curve says: one point for each model and number of minutes, and where models overtake the fleet."""
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from crossfeed.configuration import recorded
+from crossfeed.errors import ConfigError
+from crossfeed.files import atomic_file, plain, write_sealed
+from crossfeed.show.figures import save_figure
+from crossfeed.show.formats import markdown
+from crossfeed.show.tables import ResultTable, ShownByTables
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure as Drawn
+
+    from crossfeed.show.figures import Figure
+
+ALL = math.inf
+MINUTES = "0,1,3,10,30,60,all"
+
+
+def parse_minutes(words: str | Sequence[float | str]) -> tuple[float, ...]:
+    """Minutes in rising order, each once; `all` is as many as there are."""
+    given = words.split(",") if isinstance(words, str) else list(words)
+    found = [_number(word) for word in given if str(word).strip()]
+    if not found:
+        raise ConfigError("No number of minutes was given.", expected=f"numbers and 'all', such as {MINUTES}")
+    return tuple(sorted(set(found)))
+
+
+def in_words(minutes: float) -> str:
+    """3, 0.5 or all."""
+    return "all" if minutes == ALL else f"{minutes:g}"
+
+
+def spoken(minutes: float) -> str:
+    """3 minutes, 1 minute or all own logs."""
+    return "all own logs" if minutes == ALL else f"{minutes:.3g} minute{'' if minutes == 1 else 's'}"
+
+
+def folder_name(minutes: float) -> str:
+    """Where the runs with so many minutes lie."""
+    return "all" if minutes == ALL else f"{minutes:g}-minutes"
+
+
+def _number(word: float | str) -> float:
+    if str(word).strip() == "all":
+        return ALL
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise ConfigError(
+            f"'{word}' is no number of minutes.", expected=f"numbers from 0 up and 'all', such as {MINUTES}"
+        )
+    return number
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Between which two measured points the lead changes for good, and about where.
+
+    `after` is None where the model is ahead from the first point on, `by` where it never is.
+    """
+
+    model: str
+    after: float | None
+    by: float | None
+    about: float | None
+    words: str
+
+
+def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tuple[float, float]]) -> Crossing | None:
+    """Where the model overtakes the fleet for good; (minutes, error) of both, at the minutes they share.
+
+    Between two points both errors are joined by straight lines over the logarithm of the minutes.
+    """
+    theirs = dict(fleet)
+    gaps = [(minutes, error - theirs[minutes]) for minutes, error in sorted(own) if minutes in theirs]
+    if not gaps:
+        return None
+    behind = [index for index, (_, gap) in enumerate(gaps) if gap >= 0.0]
+    if not behind:
+        first = gaps[0][0]
+        return Crossing(model, None, first, first, f"{model} is ahead of the fleet from {spoken(first)} on")
+    if behind[-1] == len(gaps) - 1:
+        last = gaps[-1][0]
+        told = (
+            f"does not overtake the fleet within {spoken(last)}" if last else "is behind the fleet before any own logs"
+        )
+        return Crossing(model, last, None, None, f"{model} {told}")
+    (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
+    told = f"{model} overtakes the fleet between {after:.3g} and {spoken(by)}"
+    about = _between(after, by, gap / (gap - lead))
+    return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
+
+
+def _between(after: float, by: float, share: float) -> float:
+    if after == 0.0:
+        return share * by
+    return math.exp((1.0 - share) * math.log(after) + share * math.log(by))
+
+
+METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
+FILE = "curve.json"
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One model after so many minutes: means and standard deviations over seeds, or the reason why there are none."""
+
+    model: str
+    label: str
+    minutes: float
+    seeds: int
+    mean: dict[str, float | None]
+    spread: dict[str, float | None]
+    seconds: float
+    kept: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class LearningCurve(ShownByTables):
+    """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
+
+    machine: str
+    period: float
+    own_minutes: float
+    windows: int
+    sessions: int
+    sensors: tuple[str, ...]
+    size: str
+    budget: str
+    points: tuple[CurvePoint, ...]
+    crossings: tuple[Crossing, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Everybody who was asked for, in that order."""
+        return tuple(dict.fromkeys(point.model for point in self.points))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The numbers of minutes, in rising order."""
+        return tuple(dict.fromkeys(point.label for point in self.points))
+
+    def point(self, model: str, label: str) -> CurvePoint:
+        """One of the points, by the words it was asked for with."""
+        return next(point for point in self.points if (point.model, point.label) == (model, label))
+
+    def best(self, metric: str, label: str) -> float | None:
+        """The lowest error of anyone after so many minutes."""
+        known = [point.mean.get(metric) for point in self.points if point.label == label]
+        return min((value for value in known if value is not None), default=None)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Flat rows: one for each model and number of minutes."""
+        return [
+            {
+                "model": one.model, "label": one.label, "minutes": one.minutes, "seeds": one.seeds,
+                **{name: one.mean.get(name) for name in METRICS},
+                **{f"{name}_sd": one.spread.get(name) for name in METRICS},
+                "seconds": one.seconds, "kept": one.kept, "remark": one.remark,
+            }
+            for one in self.points
+        ]  # fmt: skip
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row for each model and number of minutes."""
+        import polars
+
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
+
+    def to_pandas(self) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.logs.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written to curve.json."""
+        return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, content: Any, origin: str = "The curve") -> Self:
+        """The very curve that `to_dict` gave; content that is none is refused."""
+        return recorded(cls, content, origin, "a learning curve", "crossfeed curve", "Draw it again.")
+
+    def plot(self, metric: str = "crps") -> "Drawn":
+        """The error against minutes of own logs, one line for each model, and how honest its intervals are."""
+        from crossfeed.evaluation.bench.curve import figure
+        from crossfeed.show.drawing import draw
+
+        if metric not in METRICS:
+            raise ConfigError(f"There is no metric '{metric}'.", expected=f"one of {', '.join(METRICS)}")
+        return draw(figure(self, (metric, "coverage90")))
+
+    def write(self, folder: Path | str) -> None:
+        """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
+        write_curve(self, Path(folder))
+
+    def tables(self) -> list[ResultTable]:
+        """Errors and coverage by minutes with what is to be said beside them, then every point."""
+        from crossfeed.evaluation.bench.curve import metric_table, points_table
+
+        *first, last = (metric_table(self, metric) for metric in ("crps", "rmse", "coverage90"))
+        return [*first, replace(last, remarks=tuple(remarks(self))), points_table(self)]
+
+    def figures(self) -> "list[Figure]":
+        """The errors and the coverage over minutes."""
+        from crossfeed.evaluation.bench.curve import figure
+
+        return [figure(self)]
+
+    def _first_look(self) -> list[ResultTable]:
+        return self.tables()[:-1]
+
+
+def remarks(curve: LearningCurve) -> list[str]:
+    """Crossings, what the numbers mean, what the fleet kept, and who could not take part where."""
+    told = [f"{one.words}." for one in curve.crossings]
+    kept: dict[str, list[str]] = {}
+    for point in curve.points:
+        if point.kept:
+            kept.setdefault(point.kept, []).append(point.label)
+    if kept:
+        used = [f"{how} at {', '.join(map(_amount, at))}" for how, at in kept.items()]
+        told.append(f"The fleet is used {'; '.join(used)}.")
+    missing: dict[tuple[str, str], list[str]] = {}
+    for point in curve.points:
+        if point.remark:
+            missing.setdefault((point.remark, point.label), []).append(point.model)
+    said = [f"{', '.join(who)} at {_amount(label)}: {why}." for (why, label), who in missing.items()]
+    return [*told, *curve.notes, *said]
+
+
+def _amount(label: str) -> str:
+    return label if label == "all" else f"{label} min"
+
+
+def written(curve: LearningCurve) -> str:
+    """The curve for a document: one table for each metric."""
+    from crossfeed.evaluation.bench.curve import metric_table
+
+    parts = [markdown(metric_table(curve, metric)) for metric in METRICS]
+    said = "\n".join(f"- {remark}" for remark in remarks(curve))
+    return "\n\n".join([*parts, said]) + "\n"
+
+
+def write_curve(curve: LearningCurve, folder: Path) -> None:
+    """Everything as files, each whole or not there."""
+    write_sealed(folder / FILE, curve)
+    rows = curve.rows()
+    with atomic_file(folder / "curve.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with atomic_file(folder / "curve.md") as temporary:
+        temporary.write_text(written(curve), encoding="utf-8")
+    figure = curve.plot()
+    for ending in ("png", "svg"):
+        save_figure(figure, folder / f"curve.{ending}")

@@ -1,1 +1,0 @@
-"""Raw logs become one canonical table: units, segmentation, causal resampling, Parquet and manifest."""

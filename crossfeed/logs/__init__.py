@@ -1,0 +1,1 @@
+"""Where rows come from: kinds of logs, mappings of any table, and their way into one canonical table."""

@@ -1,0 +1,162 @@
+"""The sheet a machinist would look at: every channel over a program, machines side by side, the commands below."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfeed.progress import progress
+from crossfeed.schema import canonical
+from crossfeed.show.figures import COLOURS, new_figure, save_figure
+from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim.physics.cutting import Material, material_named
+from crossfeed.sim.physics.inputs import DriveInputs
+from crossfeed.sim.physics.jobs import Job, play
+from crossfeed.sim.physics.parameters import Floats, Logging, MachineParameters
+from crossfeed.sim.physics.production import open_shop
+from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHEET = "sheet.png"
+_TEMPERATURES = ("spindle_motor_temp", "x_motor_temp", "y_motor_temp", "z_motor_temp", "ambient_temp")
+# One panel per row; channels of one panel share its axis.
+_PANELS: tuple[tuple[str, ...], ...] = (
+    *((name,) for name in canonical().sensor_names[:10]),
+    _TEMPERATURES,
+    ("spindle_dc_voltage",),
+    ("spindle_mod_depth",),
+    *((name,) for name in canonical().command_names),
+)
+# Start-up and rapid peaks are ten times what a cut needs: these panels show the cut and let the peaks run off.
+_PEAKED = canonical().sensor_names[:10] + canonical().command_names[1:]
+_IDLE = 8.0  # s before and after a program
+_PAIR_PROGRAM = "FACE_POCKET"
+_QUICK = 0.2  # s between rows, below which single rows cannot be told apart
+_ENGAGED, _PALE = "#f3e9d8", "#a8cbe4"
+
+
+@dataclass(frozen=True, slots=True)
+class SheetColumn:
+    """One machine on the sheet: its trace at the inner rate, what it logs, and when the tool is in the stock."""
+
+    title: str
+    trace: Trace
+    logging: Logging
+    engaged: NDArray[np.bool_]
+
+
+def draw_sheet(path: Path, columns: Sequence[SheetColumn]) -> None:
+    """Draw machines side by side; what a machine does not log says so."""
+    with progress("Drawing the sheet"), new_figure(max(7.0, 4.3 * len(columns)), 0.64 * len(_PANELS)) as figure:
+        grid = figure.subplots(len(_PANELS), len(columns), sharex="col", squeeze=False)
+        for index, column in enumerate(columns):
+            seconds = column.trace.resample(1.0) if column.logging.period < _QUICK else None
+            for row, names in enumerate(_PANELS):
+                _panel(grid[row, index], column, names, seconds)
+            grid[0, index].set_title(column.title, fontsize=8)
+            grid[-1, index].set_xlabel("s")
+        for row, names in enumerate(_PANELS):
+            _share_scale(list(grid[row]), robust=names[0] in _PEAKED)
+        save_figure(figure, path)
+
+
+def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: Trace | None) -> None:
+    """One panel: the log itself, or its envelope and its means over a second where rows come quickly."""
+    schema = canonical()
+    logged = [name for name in names if name in (*column.logging.sensors, *schema.command_names)]
+    quantity = schema.channel(names[0])
+    label = names[0].replace("_", "\n", 1).replace("_", " ") if len(names) == 1 else "temperatures"
+    axes.set_ylabel(f"{label}\n{quantity.unit}", fontsize=6)
+    axes.tick_params(labelsize=6)
+    start = float(column.trace.time[0])
+    if not logged:
+        grey: dict[str, Any] = {"color": "#888888", "fontsize": 7, "ha": "center", "va": "center"}
+        axes.text(0.5, 0.5, "not logged on this machine", transform=axes.transAxes, **grey)
+        axes.set_yticks([])
+        return
+    for first, last in _stretches(column.engaged, column.trace.time - start):
+        axes.axvspan(first, last, color=_ENGAGED, linewidth=0)
+    stride = max(1, round(column.logging.period / column.trace.time_step))
+    for name, colour in zip(logged, COLOURS):
+        time, values = column.trace.time[::stride] - start, column.trace[name][::stride]
+        if seconds and name in schema.sensor_names:
+            axes.plot(*_envelope(time, values), color=_PALE, linewidth=0.4)
+            time, values = seconds.time - start, seconds[name]
+        axes.plot(time, values, color=colour, linewidth=0.7, label=name.split("_")[0] if len(names) > 1 else None)
+    if len(names) > 1:
+        axes.set_ylim(top=axes.get_ylim()[1] + np.ptp(axes.get_ylim()))
+        axes.legend(fontsize=5, ncols=len(names), loc="upper left")
+    else:
+        low, high = float(column.trace[names[0]].min()), float(column.trace[names[0]].max())
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        span = f"{low:,.0f} to {high:,.0f}" if high > 1000 else f"{low:.3g} to {high:.3g}"
+        axes.text(0.995, 0.84, span, transform=axes.transAxes, ha="right", fontsize=5, bbox=box)
+
+
+def _stretches(flags: NDArray[np.bool_], time: Floats) -> list[tuple[float, float]]:
+    """Beginning and end of every stretch of at least a second; shorter breaks between two are bridged."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(np.int8), [0]))))
+    found: list[tuple[float, float]] = []
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
+        begin, end = float(time[first]), float(time[min(last, len(time) - 1)])
+        if found and begin - found[-1][1] < 1.0:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((begin, end))
+    return [(begin, end) for begin, end in found if end - begin >= 1.0]
+
+
+def _envelope(time: Floats, values: Floats) -> tuple[Floats, Floats]:
+    """Lowest and highest value in every quarter of a second: the same picture from far fewer points."""
+    width = max(1, round(0.25 / max(float(time[1] - time[0]), 1e-9)))
+    count = len(values) // width
+    blocks = values[: count * width].reshape(count, width)
+    times = time[: count * width].reshape(count, width)[:, 0]
+    both = np.column_stack((blocks.min(axis=1), blocks.max(axis=1))).ravel()
+    return np.repeat(times, 2), both
+
+
+def _share_scale(row: "list[Axes]", robust: bool) -> None:
+    """The same limits for every machine that logs the channel; peaks of a second or less may leave a robust panel."""
+    shown = [axes for axes in row if axes.lines]
+    if not shown:
+        return
+    if robust:
+        lines = [np.asarray(axes.lines[-1].get_ydata(), dtype=np.float64) for axes in shown]
+        spans = [np.quantile(values, (0.02, 0.98)) for values in lines]
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        low, high = low - 0.6 * (high - low), high + 0.6 * (high - low)
+    else:
+        low, high = min(axes.get_ylim()[0] for axes in shown), max(axes.get_ylim()[1] for axes in shown)
+    if high - low < 1e-6:
+        low, high = low - 1.0, high + 1.0
+    for axes in shown:
+        axes.set_ylim(low, high)
+
+
+def pair_sheet(path: Path, seed: int) -> None:
+    """The same program on both Spinners, as each of them would log it."""
+    draw_sheet(path, [_played(machine, seed) for machine in (spinner_620(), spinner_630())])
+
+
+def _played(machine: MachineParameters, seed: int) -> SheetColumn:
+    shop = open_shop(machine, {_PAIR_PROGRAM})
+    (product,) = shop.products
+    period = f"{machine.logging.period:g} s" if machine.logging.period >= 1 else f"{machine.logging.period * 1000:g} ms"
+    title = f"{machine.name}: {_PAIR_PROGRAM} in {product.material}, a row every {period}"
+    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
+    return play_once(title, simulated, shop.jobs[_PAIR_PROGRAM], material_named(product.material), seed)
+
+
+def play_once(title: str, machine: SimulatedMachine, job: Job, material: Material, seed: int) -> SheetColumn:
+    """A job from its start to its end, with seconds of standing before and after it."""
+    idle = DriveInputs.idle(round(_IDLE / machine.time_step))
+    played = play(job, material, machine.time_step)
+    inputs = DriveInputs.joined([idle, played.inputs, idle])
+    trace, _ = machine.run(inputs, machine.rest(seed))
+    return SheetColumn(title, trace, machine.parameters.logging, inputs.depth > 0)

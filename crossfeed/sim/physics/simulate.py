@@ -1,0 +1,254 @@
+"""Logs in a format of one's own with the YAML mapping that explains it: for fleets and for single programs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from crossfeed.errors import MachineError
+from crossfeed.files import atomic_file
+from crossfeed.programs.blocks import Program
+from crossfeed.programs.parse import program_path, read_program
+from crossfeed.progress import progress
+from crossfeed.schema import canonical, conversion
+from crossfeed.sim.physics import joanneum, thws
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
+from crossfeed.sim.physics.cutting import material_for, material_named, material_noted, tool_notes
+from crossfeed.sim.physics.jobs import Job, motion_limits, play_for, prepare
+from crossfeed.sim.physics.log_files import LogSummary, Ranges, rounded, write_csv
+from crossfeed.sim.physics.parameters import MachineParameters
+from crossfeed.sim.physics.plot_sheet import SHEET, draw_sheet, pair_sheet, play_once
+from crossfeed.sim.physics.production import Order, open_shop
+from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
+
+LOG, MAPPING = "log.csv", "mapping.yaml"
+GAP = 60.0  # s between the runs of a log
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """One run of a machine: what it made, and the trace at the inner rate."""
+
+    program: str
+    trace: Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerDialect:
+    """How a control names its columns and in which units it writes them."""
+
+    prefix: str = ""
+    units: Mapping[str, str] | None = None  # canonical unit -> unit of the log
+
+
+def write_mapped(
+    out: Path,
+    machine: MachineParameters,
+    runs: Sequence[LoggedRun],
+    dialect: ControllerDialect | None = None,
+    min_rows: int = 48,
+) -> LogSummary:
+    """Write OUT/log.csv, one row every logging period, and OUT/mapping.yaml for `crossfeed ingest table`."""
+    dialect = dialect or ControllerDialect()
+    schema = canonical()
+    units = dialect.units or {}
+    names = (*machine.logging.sensors, *schema.command_names)
+    described = [
+        {
+            "native": dialect.prefix + name,
+            "channel": name,
+            "unit": units.get(schema.channel(name).unit, schema.channel(name).unit),
+        }
+        for name in names
+    ]
+    parts: dict[str, list[Any]] = {"time": [], "session": [], "run": [], "program": []}
+    parts |= {column["native"]: [] for column in described}
+    ranges, clock = Ranges(), 0.0
+    for number, run in enumerate(runs, start=1):
+        stride = max(1, round(machine.logging.period / run.trace.time_step))
+        rows = slice(stride - 1, None, stride)
+        time = clock + run.trace.time[rows] - run.trace.time[0] + run.trace.time_step
+        parts["time"].append(np.round(time, 3))
+        clock = float(time[-1]) + GAP
+        for label, value in (("session", f"session_{number}"), ("run", f"run_{number}"), ("program", run.program)):
+            parts[label].append(np.full(len(time), value))
+        for column in described:
+            values = run.trace[column["channel"]][rows]
+            ranges.update(column["channel"], values)
+            scale = conversion(schema.channel(column["channel"]).unit, column["unit"]).scale
+            parts[column["native"]].append(rounded(values * scale, column["unit"]))
+    log = out / LOG
+    count = write_csv(log, {name: np.concatenate(values) for name, values in parts.items()})
+    mapping = yaml.safe_dump(_mapping(machine.name, described, min_rows), sort_keys=False)
+    with atomic_file(out / MAPPING) as temporary:
+        temporary.write_text(mapping, encoding="utf-8")
+    seconds = sum(len(run.trace) * run.trace.time_step for run in runs)
+    return LogSummary(machine.name, (log, out / MAPPING), count, count, len(runs), seconds, ranges)
+
+
+def _mapping(machine: str, columns: list[dict[str, str]], min_rows: int) -> dict[str, Any]:
+    return {
+        "machine": machine,
+        "schema": "canonical",
+        "time": {"column": "time", "unit": "s"},
+        "columns": columns,
+        "session": {"column": "session"},
+        "run": {"column": "run"},
+        "program": {"column": "program"},
+        "segmentation": {"gap_s": 5.0, "min_rows": min_rows},
+    }
+
+
+# A user's NC file on one machine: a log, its mapping, and a sheet of plots.
+
+
+_SHOWN = 5  # findings of the parser that are repeated here
+
+
+def simulate_program(
+    out: Path,
+    file: str,
+    machine_name: str = "spinner_620",
+    material: str | None = None,
+    seed: int = 0,
+    stock_top: float = 0.0,
+) -> LogSummary:
+    """Run an NC file (or bundled:NAME) once and write OUT/log.csv, OUT/mapping.yaml and OUT/sheet.png."""
+    machine, path = machine_named(machine_name), program_path(file)
+    program = read_program(path)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    job = prepare(program, motion_limits(machine), tool_notes(text), stock_top)
+    chosen = material_for(text, material)
+    simulated = SimulatedMachine(machine, min(0.02, machine.logging.period))
+    if not round(job.seconds / simulated.time_step):
+        raise MachineError(f"{path.name} takes no time at all.", expected="a program that moves or dwells")
+    played = play_once(f"{program.name} on {machine.name}, {chosen.name}", simulated, job, chosen, seed)
+    written = write_mapped(out, machine, [LoggedRun(program.name, played.trace)], min_rows=1)
+    draw_sheet(out / SHEET, [played])
+    remarks = _remarks(program, job, stock_top)
+    if material is None and material_noted(text) is None:
+        remarks.insert(0, "the material is not named in the program: aluminium is assumed (--material)")
+    return replace(written, files=(*written.files, out / SHEET), remarks=tuple(remarks))
+
+
+def _remarks(program: Program, job: Job, stock_top: float) -> list[str]:
+    """What the user should know: unclear lines, assumed tools, a path that never meets the stock."""
+    remarks = [*job.remarks]
+    if job.cutting.any() and not (job.engagement.depth > 0).any():
+        lowest = float(job.position[job.cutting, 2].min())
+        remarks.append(
+            f"nothing is cut: the stock top is z = {stock_top:g} mm and the lowest feed move is at z = {lowest:g} mm "
+            "(--stock-top)"
+        )
+    unclear = [finding for finding in program.findings if finding.severity != "note"]
+    remarks += [f"line {finding.line}: {finding.text.strip()}: {finding.reason}" for finding in unclear[:_SHOWN]]
+    if len(unclear) > _SHOWN:
+        remarks.append(f"{len(unclear) - _SHOWN} more findings: crossfeed program {program.name}")
+    return remarks
+
+
+# A fleet: random machines at work, each with a log in a dialect of its own.
+
+
+_RUNS = 5  # of each machine
+_LARGEST = 10_000
+_FIRST, _SHARED = 11, 8  # sensors of the first machine, and those that the others share with it
+_PREFIXES = ("", "drive.", "CH1_", "mc/")
+_OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
+
+
+def simulate_fleet(out: Path, count: int, seed: int = 0) -> list[LogSummary]:
+    """Write OUT/<machine>/log.csv and mapping.yaml for `count` random machines."""
+    if not 1 <= count <= _LARGEST:
+        raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected=f"1 to {_LARGEST:,} machines")
+    written = []
+    with progress("Simulating the fleet", total=count) as task:
+        for number, machine in enumerate(related([random_machine(seed * 10_000 + number) for number in range(count)])):
+            written.append(_at_work(out / machine.name, machine, np.random.default_rng([seed, 5, number])))
+            task.advance(note=machine.name)
+    return written
+
+
+def related(machines: list[MachineParameters]) -> list[MachineParameters]:
+    """The machines with sensors added until every one shares enough of them with the first to learn from it.
+
+    All of them measure the power of the spindle, without which nobody can ask what a plan costs.
+    """
+    names, first = canonical().sensor_names, machines[0].logging.sensors
+    common = {"spindle_power", *first[:1]}
+    shown: list[set[str]] = []
+    for machine in machines:
+        own = {*machine.logging.sensors, *common}
+        wanted = shown[0] if shown else set(names)
+        missing = [name for name in names if name in wanted and name not in own]
+        short = (_SHARED if shown else _FIRST) - len(own & wanted)
+        shown.append(own | set(missing[: max(0, short)]))
+    return [
+        machine.model_copy(
+            update={"logging": machine.logging.model_copy(update={"sensors": tuple(n for n in names if n in own)})}
+        )
+        for machine, own in zip(machines, shown, strict=True)
+    ]
+
+
+def _at_work(out: Path, machine: MachineParameters, draw: np.random.Generator) -> LogSummary:
+    """Some runs of bundled programs on one machine, logged in a dialect of its own."""
+    simulated = SimulatedMachine(machine)
+    shop = open_shop(machine)
+    state = simulated.rest(int(draw.integers(2**32)))
+    runs = []
+    for _ in range(_RUNS):
+        product = shop.products[int(draw.integers(len(shop.products)))]
+        seconds = float(draw.uniform(90, 300))
+        played = play_for(
+            shop.jobs[product.program], material_named(product.material), seconds, simulated.time_step, draw
+        )
+        trace, state = simulated.run(played.inputs, state)
+        runs.append(LoggedRun(product.program, trace))
+    units = {unit: other for unit, other in _OTHER_UNITS.items() if draw.random() < 0.5}
+    return write_mapped(out, machine, runs, ControllerDialect(str(draw.choice(_PREFIXES)), units))
+
+
+# The pair of the study: a THWS-like and a JOANNEUM-like log in one folder, at a named size.
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How large the two logs are."""
+
+    thws: Order
+    cycles: int  # of the JOANNEUM runs
+
+
+SCALES = {
+    # Five minutes for each target run: a fifth of it holds complete windows to adapt to.
+    "demo": Scale(Order(rows=5_000, sessions=14, raw_rows=8_600, duplicates=12, lost_rows=3), cycles=1_050_000),
+    # The sizes of the real logs.
+    "full": Scale(Order(rows=29_785, sessions=62, raw_rows=52_026, duplicates=60, lost_rows=8), cycles=1_503_915),
+}
+
+
+def simulate_pair(
+    out: Path, scale: str | Scale = "demo", seed: int = 0, measured_commands: bool = False, plots: bool = False,
+    cycles: int | None = None,
+) -> tuple[LogSummary, LogSummary]:  # fmt: skip
+    """Write OUT/thws and OUT/joanneum, and OUT/sheet.png with plots; the same seed gives the same bytes.
+
+    `cycles` is another length of the JOANNEUM log than the scale's.
+    """
+    if isinstance(scale, str):
+        if scale not in SCALES:
+            raise MachineError(f"There is no scale '{scale}'.", expected=f"one of {', '.join(SCALES)}")
+        scale = SCALES[scale]
+    if seed < 0:
+        raise MachineError(f"The seed {seed} cannot be used.", expected="a whole number from 0 up")
+    length = scale.cycles if cycles is None else cycles
+    joanneum.session_cycles(length)  # refuses a length before the first log is written
+    source = thws.export(out / "thws", scale.thws, seed, measured_commands)
+    target = joanneum.export(out / "joanneum", length, seed, measured_commands)
+    if plots:
+        pair_sheet(out / SHEET, seed)
+    return source, target

@@ -1,0 +1,248 @@
+"""The state of a run after an epoch: enough to go on as if nothing had happened. Safetensors and JSON, no pickle.
+
+The weights of the best epoch lie in a file of their own that is written before the state that names it, and old ones
+are removed after it: at every moment the newest complete state on disk finds all it refers to."""
+
+import json
+import math
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from crossfeed.errors import CheckpointError
+from crossfeed.files import CHECKSUM, atomic_file, checksum, verify
+from crossfeed.model.model_file import tensors_digest
+
+# Which epoch a stage keeps, and when it gives up.
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best epoch so far by a score where lower is better; patience counts the epochs since."""
+
+    patience: int
+    epoch: int = -1
+    score: float = math.inf
+    waited: int = 0
+
+    def update(self, epoch: int, score: float) -> Self:
+        """Take a new epoch's score into account; ties keep the earlier epoch, a score that is no number never wins."""
+        if score < self.score:
+            return replace(self, epoch=epoch, score=score, waited=0)
+        return replace(self, waited=self.waited + 1)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether `patience` epochs have gone by without a better one."""
+        return self.waited >= self.patience
+
+
+STATE = "state.safetensors"
+_REMEDY = "Start the run again in another folder, or delete the state file to begin anew."
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """Everything that changes during training, after `epoch` finished epochs of `stage`."""
+
+    stage: str
+    epoch: int
+    best: Best
+    history: list[dict[str, Any]]
+    model: dict[str, Tensor]
+    optimiser: dict[str, Tensor]
+    best_model: dict[str, Tensor]
+    average: dict[str, Tensor] = field(default_factory=dict)
+
+
+def save_state(folder: Path, state: TrainingState) -> None:
+    """Write the state so that a kill at any moment leaves either the old or the new one complete."""
+    best = folder / f"best-{state.stage}-{state.best.epoch:04d}.safetensors"
+    if state.best_model and not best.exists():
+        write_tensors(best, state.best_model, {})
+    facts = {
+        "stage": state.stage,
+        "epoch": state.epoch,
+        "best": asdict(state.best),
+        "best_file": best.name if state.best_model else None,
+        "history": state.history,
+    }
+    tensors = {f"model/{name}": tensor for name, tensor in state.model.items()}
+    tensors |= {f"optimiser/{name}": tensor for name, tensor in state.optimiser.items()}
+    tensors |= {f"average/{name}": tensor for name, tensor in state.average.items()}
+    write_tensors(folder / STATE, tensors, {"crossfeed_state": json.dumps(facts)})
+    _remove_best(folder, but=best.name if state.best_model else None)
+
+
+def load_state(folder: Path, device: torch.device) -> TrainingState | None:
+    """The newest complete state of a run folder, or nothing when no epoch was finished yet."""
+    path = folder / STATE
+    if not path.exists():
+        return None
+    tensors, metadata = read_tensors(path, device)
+    try:
+        facts = json.loads(metadata["crossfeed_state"])
+        _remove_best(folder, but=facts["best_file"])
+        best_model = read_tensors(folder / facts["best_file"], device)[0] if facts["best_file"] else {}
+        return TrainingState(
+            stage=facts["stage"],
+            epoch=facts["epoch"],
+            best=Best(**facts["best"]),
+            history=facts["history"],
+            model=_part(tensors, "model/"),
+            optimiser=_part(tensors, "optimiser/"),
+            best_model=best_model,
+            average=_part(tensors, "average/"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"The training state {path} is not one of ours: {error!r}.", remedy=_REMEDY) from error
+
+
+def remove_state(folder: Path) -> None:
+    """Drop what only a resume would need, once the run has ended well."""
+    (folder / STATE).unlink(missing_ok=True)
+    _remove_best(folder, but=None)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file whole or not at all, with the hash of all it holds.
+
+    The bytes go through Python so that a full disk is recognised.
+    """
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = save(stored, {**metadata, CHECKSUM: _checksum(stored, metadata)})
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def read_tensors(path: Path, device: torch.device) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """All tensors of a safetensors file, on the device, and its metadata, found to be as they were written."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"The file {path} cannot be read: {error}.", remedy=_REMEDY) from error
+    verify(path, metadata.pop(CHECKSUM, None), _checksum(tensors, metadata), _REMEDY, CheckpointError)
+    return {name: tensor.to(device) for name, tensor in tensors.items()}, metadata
+
+
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    return checksum(dict(sorted(metadata.items())), [tensors_digest(tensors).encode()])
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """Moments and step counters under the names of the parameters they belong to."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
+    return {
+        f"{names[parameter]}/{key}": value
+        for parameter, entry in optimiser.state.items()
+        for key, value in entry.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put moments and step counters back where `optimiser_tensors` found them."""
+    parameters = dict(model.named_parameters())
+    for name, tensor in tensors.items():
+        parameter, _, key = name.rpartition("/")
+        if parameter not in parameters:
+            raise CheckpointError(
+                f"The training state holds moments of an unknown tensor '{parameter}'.", remedy=_REMEDY
+            )
+        state = optimiser.state[parameters[parameter]]
+        if key in state:
+            state[key].copy_(tensor)
+        else:
+            state[key] = tensor.clone()
+
+
+def _remove_best(folder: Path, but: str | None) -> None:
+    for best in folder.glob("best-*.safetensors"):
+        if best.name != but:
+            best.unlink(missing_ok=True)
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+# Saving states of a run; on a GPU they are copied to the host and written while training goes on.
+
+
+class Saver:
+    """Saves states, one after another; `behind` lets the caller go on before a state is on disk.
+
+    A kill then costs the epoch under way and, if its state is still being written, the one before.
+    """
+
+    def __init__(self, folder: Path, behind: bool) -> None:
+        self.folder, self._behind = folder, behind
+        self._host = HostCopies()
+        self._best_epoch: int | None = None
+        self._writer = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+
+    def save(self, state: TrainingState) -> None:
+        """Save a state, after the one before is safe on disk."""
+        self.wait()
+        if not self._behind:
+            save_state(self.folder, state)
+            return
+        best_is_new = state.best.epoch != self._best_epoch
+        copied = replace(
+            state,
+            history=list(state.history),
+            model=self._host.copy("model", state.model),
+            optimiser=self._host.copy("optimiser", state.optimiser),
+            average=self._host.copy("average", state.average),
+            best_model=self._host.copy("best", state.best_model) if best_is_new else self._host.last("best"),
+        )
+        self._best_epoch = state.best.epoch
+        self._writing = self._writer.submit(self._write, copied, self._host.arrival())
+
+    def wait(self) -> None:
+        """Return when the last state is on disk; what went wrong there is raised here."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _write(self, state: TrainingState, arrived: torch.cuda.Event | None) -> None:
+        if arrived is not None:
+            arrived.synchronize()
+        save_state(self.folder, state)
+
+
+class HostCopies:
+    """Copies of tensors in host memory that a GPU can write to by itself; each serves again at the next copy."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, dict[str, Tensor]] = {}
+
+    def copy(self, part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Order the copies of a part; they are complete when `arrival` has happened."""
+        kept = self._parts.setdefault(part, {})
+        for name, tensor in tensors.items():
+            if name not in kept:
+                kept[name] = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
+            kept[name].copy_(tensor.detach(), non_blocking=True)
+        return kept
+
+    def last(self, part: str) -> dict[str, Tensor]:
+        """The copies of a part as they were ordered last."""
+        return self._parts.get(part, {})
+
+    def arrival(self) -> torch.cuda.Event | None:
+        """An event behind all copies ordered so far; None where copying is done at once."""
+        if not any(tensor.is_pinned() for part in self._parts.values() for tensor in part.values()):
+            return None
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived.record()
+        return arrived
