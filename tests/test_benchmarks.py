@@ -31,11 +31,12 @@ def test_every_name_that_a_benchmark_imports_is_there(script: Path) -> None:
 
 def test_errors_are_planted_in_files_that_are_there_and_looked_for_by_tests_that_are() -> None:
     """A file that moved was asked for under its old name, and the whole sample ended there."""
-    spec = importlib.util.spec_from_file_location("mutants_known", ROOT / "benchmarks" / "mutants_known.py")
+    spec = importlib.util.spec_from_file_location("mutants", ROOT / "benchmarks" / "mutants.py")
     assert spec is not None
     assert spec.loader is not None
-    known = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(known)
-    files = [ROOT / "crossfeed" / name for name in (*known.TESTS, *(name for name, _, _ in known.HARMLESS))]
-    tests = [ROOT / "tests" / name.partition("::")[0] for names in known.TESTS.values() for name in names]
-    assert [path for path in (*files, *tests) if not path.exists()] == []
+    mutants = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mutants)
+    files = mutants.files()
+    assert len(files) > 150
+    assert {file.split("/")[0] for file in files} == set(mutants.ROOMS)
+    assert [file for file in files if not mutants.tests_of(file)] == []
