@@ -45,10 +45,6 @@ class Workpiece:
         text = program.read_text(encoding="utf-8", errors="replace")
         return cls.of(text, program.stem, machine_named(machine), material)
 
-    def run(self, seed: int) -> "MachineRun":
-        """The machine at rest before the program begins."""
-        return MachineRun(self, seed=seed)
-
     @property
     def motion_limits(self) -> MotionLimits:
         """With which its timeline has to be planned to be that of this machine."""

@@ -43,9 +43,9 @@ class Estimate:
     level: float = INTERVAL
 
     @classmethod
-    def of(cls, values_N: np.ndarray) -> "Estimate":
-        low, high = sample_quantiles(values_N, (0.5 - INTERVAL / 2.0, 0.5 + INTERVAL / 2.0))
-        return cls(float(values_N.mean()), float(low), float(high))
+    def of(cls, values_N: np.ndarray, level: float = INTERVAL) -> "Estimate":
+        low, high = sample_quantiles(values_N, (0.5 - level / 2.0, 0.5 + level / 2.0))
+        return cls(float(values_N.mean()), float(low), float(high), level)
 
 
 def sample_quantiles(values_N: np.ndarray, levels: Sequence[float]) -> np.ndarray:

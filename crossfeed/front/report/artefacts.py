@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossfeed.control.plan_figure import RecordedPlan
+from crossfeed.control.plan_record import RecordedPlan
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.adaptation.result import AdaptationResult
 from crossfeed.evaluation.baselines.results import ComparisonTable
