@@ -11,9 +11,19 @@ import numpy as np
 import torch
 
 from crossfeed.control.earlier_runs import Scatter, around, find_runs, smoothed
-from crossfeed.control.load_calibration import LIGHT, LoadCalibration, forecast_scores, neighbourhood, repeated_scores
-from crossfeed.control.load_forecast import CAUTIOUS, SAMPLES, KnownLoad, LoadForecast, physical
-from crossfeed.control.margins import FEWEST, LEAST, WEIGHT, StudentTail, conformal_margin, upper_square
+from crossfeed.control.load_calibration import (
+    FEWEST,
+    LEAST,
+    LIGHT,
+    WEIGHT,
+    LoadCalibration,
+    conformal_margin,
+    forecast_scores,
+    neighbourhood,
+    repeated_scores,
+    upper_square,
+)
+from crossfeed.control.load_forecast import CAUTIOUS, SAMPLES, KnownLoad, LoadForecast, StudentTail, physical
 from crossfeed.control.planner import PlannerConfig, plan_ahead
 from crossfeed.control.policy import PolicyFeatures, observe, size
 from crossfeed.control.score import Score, decide

@@ -161,10 +161,10 @@ def _write(
     write_sealed(out / "plan.json", content)
     write_tables(out, content, score, decision)
     save_figure(draw(plan_figure(content, score, decision)), out / "plan.png")
+    files = [out / name for name in ("plan.json", "schedule.csv", "blocks.csv", "plan.png")]
     if write_program:
         # Last, so that everything else is there even where a program cannot be copied.
-        copy = out / f"{program.stem}.crossfeed{program.suffix}"
-        content["copy"] = changed_program(program, copy, score.forecast.timeline, decision)
-        write_sealed(out / "plan.json", content)
-    names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
-    return (*(out / name for name in names), *((copy,) if write_program else ()))
+        files.append(out / f"{program.stem}.crossfeed{program.suffix}")
+        content["copy"] = changed_program(program, files[-1], score.forecast.timeline, decision)
+        write_sealed(files[0], content)
+    return tuple(files)

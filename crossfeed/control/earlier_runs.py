@@ -39,12 +39,9 @@ class Scatter:
     @classmethod
     def of_runs(cls, loads: Iterable[np.ndarray], cutting_T: np.ndarray) -> "Scatter":
         """What single readings of some runs scatter by, in the mean; nothing where there is none."""
-        scatters = [cls.of(load_T, cutting_T) for load_T in loads]
-        if not scatters:
-            return cls()
-        return cls(
-            float(np.mean([each.spread for each in scatters])), float(np.mean([each.share for each in scatters]))
-        )
+        scatters = [cls.of(load_T, cutting_T) for load_T in loads] or [cls()]
+        spread, share = (float(np.mean([getattr(each, name) for each in scatters])) for name in ("spread", "share"))
+        return cls(spread, share)
 
 
 def smoothed(load_T: np.ndarray, cutting_T: np.ndarray, scatter: Scatter) -> np.ndarray:

@@ -1,10 +1,11 @@
 """What a machine's own log says about the program to come: earlier runs of it, and how far predictions were passed.
 
 Loads as written come from an earlier run where there is one, else from the model; either way the load that limits have
-to hold is the prediction plus a margin that the log vouches for. T places, R rows, B windows, K context rows, C
-sensors.
+to hold is the prediction plus a margin learned from how far loads came above it before: scores, in parts of something
+that grows with the load. T places, R rows, B windows, K context rows, C sensors, N runs.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,8 +14,7 @@ import numpy as np
 import torch
 
 from crossfeed.control.earlier_runs import LoggedRows, Scatter, around, find_runs, neighbours, smoothed
-from crossfeed.control.load_forecast import CAUTIOUS, SAMPLES, KnownLoad, LoadForecast, physical
-from crossfeed.control.margins import conformal_margin, student_tail
+from crossfeed.control.load_forecast import CAUTIOUS, SAMPLES, KnownLoad, LoadForecast, StudentTail, physical
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
 from crossfeed.model.world_model import WorldModel
@@ -22,6 +22,9 @@ from crossfeed.scenarios.measures import power_sensors
 from crossfeed.scenarios.rollout import PERSISTENCE, command_rows, mean_rollout, sensor_rows, standard_noise
 from crossfeed.schema import Schema
 
+FEWEST = 20  # scores below which a conformal margin says nothing
+LEAST = 0.06  # of the load: by which cuts of the same part differ at least from run to run; set by hand
+WEIGHT = 10.0  # rows that what is believed counts for
 LIGHT = 0.25  # of the limit; loads below it are compared by parts of this instead of by parts of themselves
 _ANYTHING = 1e6  # widths above a forecast's middle: nothing is out of the question
 _EVERY = 2  # rows between two windows
@@ -31,6 +34,35 @@ _AT_ONCE = 32
 _SPREAD = 0.05  # of the mean load, by which runs differ where only one is known
 _TOGETHER = 4.0  # s of a cut that come out high or low together, so that they count as one chance to pass a limit
 _ENOUGH = 300  # scores of forecasts, the latest
+
+
+def conformal_margin(scores: np.ndarray, risk: float) -> float:
+    """What the next score stays below with probability 1 - risk (split conformal); infinite where too little is known.
+
+    Of n earlier scores and the next one, each is equally likely to be the highest: the k-th smallest of them is passed
+    with a probability of 1 - k / (n + 1), whatever their distribution is. With fewer than 1 / risk - 1 scores that is
+    the highest of them: the log can vouch for no more.
+    """
+    if len(scores) < FEWEST:
+        return math.inf
+    order = min(math.ceil((len(scores) + 1) * (1.0 - risk)), len(scores))
+    return float(np.partition(scores, order - 1)[order - 1])
+
+
+def student_tail(scores: np.ndarray) -> StudentTail:
+    """The tail that finite scores make believe, as if ten rows vouched for it.
+
+    Only what lies above the middle says how high loads come: entries, where a row holds half a cut, lie far below it.
+    """
+    middle = min(float(np.median(scores)), 0.0) if len(scores) else 0.0
+    spread = max(LEAST, math.sqrt(upper_square(scores - middle)))
+    return StudentTail(middle, spread * math.sqrt(1.0 + 1.0 / WEIGHT), WEIGHT - 1.0)
+
+
+def upper_square(above: np.ndarray) -> float:
+    """The mean square of what lies above the middle."""
+    higher = above[above > 0.0]
+    return float(np.mean(higher**2)) if len(higher) else 0.0
 
 
 class CutScores(NamedTuple):

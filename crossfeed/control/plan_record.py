@@ -15,7 +15,7 @@ from crossfeed.control.task import deadline_met
 from crossfeed.files import atomic_file
 from crossfeed.scenarios.measures import Estimate, sample_quantiles
 from crossfeed.show.figures import INK, XY, Band, Figure, Line
-from crossfeed.show.tables import ResultTable, ShownByTables, plain_table, significant
+from crossfeed.show.tables import ResultTable, ShownByTables, columns, plain_table, significant
 
 FORMAT = "crossfeed-control/1"
 _SHOWN = 24  # blocks
@@ -87,7 +87,9 @@ class RecordedPlan(ShownByTables):
                 ["acting was right", f"{played['acted_rightly']} of {played['acted']}"],
                 ["leaving alone was right", f"{played['left_rightly']} of {played['left_alone']}"],
             ]
-        return plain_table("What it would bring", ("", "value"), rows, words=2, name="decisions-totals")
+        cells = tuple({"what": what, "value": value} for what, value in rows)
+        heads = columns(("what", "", "text"), ("value", "value", "text"))
+        return ResultTable("decisions-totals", "What it would bring", heads, cells)
 
     def _reasons(self) -> ResultTable:
         """Why, counted in seconds of the program."""
@@ -95,9 +97,9 @@ class RecordedPlan(ShownByTables):
         for row in self.blocks:
             why = row["why"] if row["verdict"] == "as written" else ""
             spent[f"{row['verdict']}: {why}" if why else row["verdict"]] += row["seconds_as_written"]
-        rows = [[reason, f"{seconds:.0f}"] for reason, seconds in spent.most_common(8)]
-        caption, heads = "Where it acted, and why not elsewhere", ("decision", "seconds as written")
-        return plain_table(caption, heads, rows, words=1, name="decisions-reasons")
+        rows = tuple({"decision": reason, "seconds": f"{seconds:.0f}"} for reason, seconds in spent.most_common(8))
+        heads = columns(("decision", "decision", "text"), ("seconds", "seconds as written"))
+        return ResultTable("decisions-reasons", "Where it acted, and why not elsewhere", heads, rows)
 
     def _longest_blocks(self) -> ResultTable:
         longest = sorted(self.blocks, key=lambda row: -row["seconds_as_written"])[:_SHOWN]
@@ -207,7 +209,7 @@ def write_tables(folder: Path, content: Mapping[str, Any], score: Score, decisio
     blocks = [row | {f"peak_{name}": peak for name, peak in row.pop("peaks").items()} for row in rows]
     for name, frame in (
         ("schedule.csv", pl.DataFrame(schedule).filter(turned_T)),
-        ("blocks.csv", pl.DataFrame(blocks)),
+        ("blocks.csv", pl.DataFrame(blocks, infer_schema_length=None)),
     ):
         with atomic_file(folder / name) as temporary:
             frame.write_csv(temporary, float_precision=6)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece, drive_kilowatts
+from crossfeed.control.machine import MachineRow, MachineRun, Workpiece, drive_kilowatts
 from crossfeed.control.offpolicy import DecisionLog, LinearPolicy
 from crossfeed.control.score import Decision, reachable
 from crossfeed.control.task import Task, highest_by_row
@@ -20,6 +20,7 @@ from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ConfigError
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
+from crossfeed.sim.physics.dynamics import SimulationState
 
 FEATURES = ("load", "before")  # load of the last stretch over its usual one, and the override of the last stretch
 PENALTY = 5.0  # s for each second above a limit
@@ -52,7 +53,7 @@ class Trial:
         return int(self.above.sum())
 
 
-def idle_start(piece: Workpiece, seed: int = 0) -> tuple[list[MachineRow], MachineState]:
+def idle_start(piece: Workpiece, seed: int = 0) -> tuple[list[MachineRow], SimulationState]:
     """The rows and the state of a machine that has stood idle for a while."""
     run = MachineRun(piece, seed=seed)
     return run.stand(IDLE), run.state
@@ -68,7 +69,7 @@ def along(feed_T: np.ndarray, spindle_T: np.ndarray) -> Act:
     return act
 
 
-def trial(piece: Workpiece, timeline: Timeline, task: Task, act: Act, state: MachineState) -> Trial:
+def trial(piece: Workpiece, timeline: Timeline, task: Task, act: Act, state: SimulationState) -> Trial:
     """Run a program to its end from a state of the machine."""
     run, rows = MachineRun(piece, state), list[MachineRow]()
     turned, positions, knobs = [], [], (1.0, 1.0)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.scenarios.measures import Peak
-from crossfeed.scenarios.result import PlanComparison, PlanEnergy, WhatIf
+from crossfeed.scenarios.measures import Estimate, Peak
+from crossfeed.scenarios.result import WhatIf
 from crossfeed.show.figures import INK, XY, Band, Dot, Dots, Figure, Line, printed_unit
 from crossfeed.show.tables import ResultTable, columns, filled
 
@@ -70,8 +70,8 @@ def _peaks(answer: WhatIf, remarks: tuple[str, ...]) -> ResultTable:
     return ResultTable("what-if-peaks", caption, filled(heads, rows), tuple(rows), remarks=remarks)
 
 
-def _bounds(found: PlanEnergy | PlanComparison | Peak) -> dict[str, float]:
-    return {"estimate": found.mean, "low": found.low, "high": found.high}
+def _bounds(estimate: Estimate | Peak) -> dict[str, float]:
+    return {"estimate": estimate.mean, "low": estimate.low, "high": estimate.high}
 
 
 def figures(answer: WhatIf) -> dict[str, Figure]:
@@ -135,7 +135,8 @@ def _sensor(answer: WhatIf, sensor: str) -> XY:
         if plan.truth:
             lines.append(Line("what really followed", plan.time, plan.truth[sensor], INK, "dashed"))
             shown += plan.truth[sensor]
-    limit = next(iter(answer.plans.values())).peaks[sensor].limit if sensor in _peaked(answer) else None
+    peak = next(iter(answer.plans.values())).peaks.get(sensor)
+    limit = None if peak is None else peak.limit
     # Nine tenths of the fan set the scale; a start-up peak may run off the panel.
     shown += [*past.sensors[sensor][rows], *([] if limit is None else [limit])]
     return XY(
@@ -143,10 +144,6 @@ def _sensor(answer: WhatIf, sensor: str) -> XY:
         tuple(lines), tuple(bands), level=None if limit is None else (limit, f"limit {limit:g}"), moment=0.0,
         highest=float(np.nanmax(_floats(shown))),
     )  # fmt: skip
-
-
-def _peaked(answer: WhatIf) -> Mapping[str, Peak]:
-    return next(iter(answer.plans.values())).peaks
 
 
 def _command_rows(answer: WhatIf) -> list[tuple[str, str, list[str]]]:
@@ -177,8 +174,8 @@ def _energies(answer: WhatIf) -> list[Dots]:
         return []
     unit = next(iter(energies.values())).unit
     energy = Dots.single_series(f"Energy in {unit}, 90 %", unit, "energy", _dots(energies))
-    if any(one.truth is not None for one in energies.values()):
-        truth = tuple(Dot(one.truth) for one in energies.values())
+    if any(plan_energy.truth is not None for plan_energy in energies.values()):
+        truth = tuple(Dot(plan_energy.truth) for plan_energy in energies.values())
         energy = replace(energy, series=(*energy.series, ("what really followed", INK, truth)))
     differences = {comparison.second: comparison for comparison in answer.comparisons}
     title = f"Difference to the first in {unit}"
@@ -187,8 +184,8 @@ def _energies(answer: WhatIf) -> list[Dots]:
     return [energy, Dots.single_series(title, unit, "difference", _dots(differences), reference=0.0)]
 
 
-def _dots(found: Mapping[str, PlanEnergy | PlanComparison]) -> dict[str, Dot]:
-    return {name: Dot(one.mean, one.low, one.high) for name, one in found.items()}
+def _dots(estimates: Mapping[str, Estimate]) -> dict[str, Dot]:
+    return {name: Dot(estimate.mean, estimate.low, estimate.high) for name, estimate in estimates.items()}
 
 
 def _rows_shown(answer: WhatIf) -> slice:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast, StudentTail
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.margins import StudentTail
 from crossfeed.control.planner import _LATE, PlannerConfig, _lateness, plan_ahead, plan_whole
 from crossfeed.control.score import Score, highest_feed_met
 from crossfeed.control.task import read_task

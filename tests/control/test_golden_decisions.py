@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from crossfeed.control.earlier_runs import LoggedRows, Scatter, find_runs, smoothed
-from crossfeed.control.load_calibration import LoadCalibration
-from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
+from crossfeed.control.load_calibration import LoadCalibration, student_tail
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast, StudentTail
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.margins import StudentTail, student_tail
 from crossfeed.control.planner import PlannerConfig, SearchConfig, plan_ahead, plan_whole, search
 from crossfeed.control.score import Score, decide
 from crossfeed.control.task import read_task

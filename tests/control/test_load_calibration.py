@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from crossfeed.control.earlier_runs import LoggedRows, around, find_runs
-from crossfeed.control.load_calibration import LoadCalibration, forecast_scores
+from crossfeed.control.load_calibration import LoadCalibration, forecast_scores, student_tail
 from crossfeed.control.load_forecast import CAUTIOUS, CuttingLaw, physical
-from crossfeed.control.margins import student_tail
 from crossfeed.control.planner import PlannerConfig, plan_whole
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.control.margins import FEWEST, StudentTail, conformal_margin, student_tail
+from crossfeed.control.load_calibration import FEWEST, conformal_margin, student_tail
+from crossfeed.control.load_forecast import StudentTail
 
 
 @cache
