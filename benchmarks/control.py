@@ -16,7 +16,7 @@ from pathlib import Path
 from control_case import MACHINES, case, first_part, others
 from control_table import summarise
 
-from crossfeed.control.controllers import LearnedPolicy
+from crossfeed.control.policy import LearnedPolicy
 from crossfeed.evaluation.opened_model import open_model
 
 WHO = {"planner": case, "others": others, "first-part": first_part}

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from control_programs import kind_of, random_program
+from control_receding import AsWritten, Past, Planner, PolicyController, controlled
 from control_rivals import AdaptiveConfig, AdaptiveFeed, LoadRule, oracle
 
-from crossfeed.control.controllers import AsWritten, Planner, PolicyController
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.trial import TrialStart, cost_by_place, idle_start, trial
+from crossfeed.control.trial import cost_by_place
 from crossfeed.schema import canonical
 from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.simulate import related
@@ -45,12 +45,11 @@ def played(number, kind, machine, seed, length_s):
     """A run as written after some seconds of standing, as the machine's log has it."""
     piece = Workpiece.of(random_program(number, kind, length_s), f"part{number}", machine)
     timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
-    past = idle_start(piece, seed=seed)
-    run = trial(piece, timeline, read_task(None, {}), AsWritten(), past)
-    sensors = np.concatenate([past.sensors_RC, run.sensors])
-    return Played(
-        piece, timeline, run, LoggedRows(sensors, np.concatenate([past.commands_RA, run.commands]), timeline.name)
-    )
+    past = Past.idle(piece, seed)
+    run = controlled(piece, timeline, read_task(None, {}), AsWritten(), past)
+    sensors = np.concatenate([past.sensors_RC, [row.sensors for row in run.rows]])
+    commands = np.concatenate([past.commands_RA, [row.commands for row in run.rows]])
+    return Played(piece, timeline, run, LoggedRows(sensors, commands, timeline.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +62,8 @@ class Setting:
     other: Played
     taught: Played
     task: object
-    start: TrialStart  # of the part
-    start_again: TrialStart  # the same with other noise
+    start: Past  # of the part
+    start_again: Past  # the same with other noise
 
     def law(self, *logs):
         return CuttingLaw.from_logs(
@@ -73,7 +72,7 @@ class Setting:
 
     def trial(self, controller, start=None):
         piece, timeline = self.taught.piece, self.taught.timeline
-        return trial(piece, timeline, self.task, controller, start or self.start)
+        return controlled(piece, timeline, self.task, controller, start or self.start)
 
 
 def setting(name, number, length_s):
@@ -89,8 +88,8 @@ def setting(name, number, length_s):
     load = np.array([row.truth[column] for row in taught.run.rows])[cut[at]]
     highest = ROOMS[number % len(ROOMS)] * float(np.quantile(load, 0.98))
     task = read_task(None, {"objective": {"base_load": "1.4 kW"}, "limits": [f"{sensor}<={highest:.4f}"]})
-    again, further = idle_start(piece, seed=500 + number), idle_start(piece, seed=900 + number)
-    start = TrialStart(
+    again, further = Past.idle(piece, 500 + number), Past.idle(piece, 900 + number)
+    start = Past(
         np.concatenate([other.rows.sensors_RC, again.sensors_RC]),
         np.concatenate([other.rows.commands_RA, again.commands_RA]),
         again.state,
@@ -128,7 +127,7 @@ def others(model, name, number, length_s, policies):  # noqa: ARG001
         AdaptiveFeed(schema, law, timeline, taught, AdaptiveConfig(level=level), f"adaptive feed at {level:.0%}")
         for level in LEVELS
     ]
-    learned = [PolicyController(policy, schema, title) for title, policy in policies.items()]
+    learned = [PolicyController(policy, title) for title, policy in policies.items()]
     found, _ = _tried(part, [AsWritten(), *rule, *adaptive, *learned])
     return _line(name, number, part, found)
 
@@ -166,8 +165,7 @@ def _decisions(planner, found, timeline, task):
     """Every decision with its promised gain and, from the same places of both runs, the true one."""
     written, planned = (cost_by_place(found[who], timeline, task) for who in ("as written", planner.name))
     rows = []
-    for position, made in planner.decisions:
-        decision = made.decision
+    for position, decision in planner.decisions:
         choice = decision.choices[0]
         first = min(round(position), len(timeline) - 1)
         last = min(first + choice.last + 1, len(timeline))

@@ -7,19 +7,19 @@ limit was passed and up where there is room, and keeps the cheapest run that pas
 program as written.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
+from control_receding import AsWritten, controlled
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.controllers import AsWritten, Controller, Knobs, Moment, PlannedKnobs
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.machine import Workpiece
 from crossfeed.control.score import reachable
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.trial import Trial, TrialStart, trial
+from crossfeed.control.trial import Knobs, Trial, along, trial
 from crossfeed.schema import Schema, canonical
 
 _ROUNDS = 7
@@ -64,7 +64,7 @@ class CutReport:
         }
 
 
-class AdaptiveFeed(Controller):
+class AdaptiveFeed:
     """Regulates the feed to the power that was taught for the cut."""
 
     def __init__(
@@ -74,31 +74,33 @@ class AdaptiveFeed(Controller):
         self.name = name
         self._power = schema.sensor_names.index("spindle_power")
         self._law, self._config = law, config or AdaptiveConfig()
+        self._cuts = cuts(timeline)
         self._references = self._teach(timeline, taught)
         self.report: dict[int, CutReport] = {}
 
     def _teach(self, timeline: Timeline, taught: Trial) -> dict[int, tuple[float, float]]:
         """Reference power above idling and seconds of every cut, from a run at 100 %."""
         index_R = np.minimum(taught.position.astype(int), len(timeline) - 1)
-        above_R = taught.sensors[:, self._power] - self._idle(taught.commands)
+        sensors, commands = (np.array([getattr(row, part) for row in taught.rows]) for part in ("sensors", "commands"))
+        above_R = sensors[:, self._power] - self._idle(commands)
         found = {}
-        for cut in range(int(timeline.cut_T.max()) + 1):
-            own = (timeline.cut_T[index_R] == cut) & timeline.cutting[index_R] & np.isfinite(above_R)
+        for cut in range(int(self._cuts.max()) + 1):
+            own = (self._cuts[index_R] == cut) & timeline.cutting[index_R] & np.isfinite(above_R)
             if own.any():
                 level = float(np.quantile(np.maximum(above_R[own], 0.0), self._config.reference))
-                found[cut] = (level, float((timeline.cut_T == cut).sum()) * timeline.period)
+                found[cut] = (level, float((self._cuts == cut).sum()) * timeline.period)
         return found
 
     def start(self, timeline: Timeline, task: Task) -> None:
         self._timeline, self._task, self._smooth = timeline, task, np.nan
         self.report = {
-            cut: CutReport(cut, timeline.tool_T[int(np.argmax(timeline.cut_T == cut))], reference, seconds)
+            cut: CutReport(cut, timeline.tool_T[int(np.argmax(self._cuts == cut))], reference, seconds)
             for cut, (reference, seconds) in self._references.items()
         }
 
-    def act(self, moment: Moment) -> Knobs:
+    def act(self, moment) -> Knobs:
         index, feed = min(int(moment.position), len(self._timeline) - 1), moment.knobs[0]
-        line = self.report.get(int(self._timeline.cut_T[index]))
+        line = self.report.get(int(self._cuts[index]))
         if line is None or line.reference <= 0.0 or self._timeline.tool_T[index] in self._task.leave:
             self._smooth = np.nan
             return turned(1.0, feed, self._task), 1.0
@@ -118,7 +120,21 @@ class AdaptiveFeed(Controller):
         return self._law.idle_load("spindle_power", np.abs(commands_RA[:, 0]))
 
 
-class LoadRule(Controller):
+def cuts(timeline):
+    """Numbers (T,) of the cuts in order, -1 in between; a cut ends with its tool or with the spindle."""
+    numbers, number, inside = np.full(len(timeline), -1), -1, ""
+    speed_T = timeline.commands_TA[:, timeline.spindle_column]
+    for index, (feeding, tool) in enumerate(zip(timeline.feed_share_T > 0.5, timeline.tool_T)):
+        if speed_T[index] == 0.0 or (inside and tool != inside):
+            inside = ""
+        if feeding and speed_T[index] != 0.0:
+            if not inside:
+                number, inside = number + 1, tool or "?"
+            numbers[index] = number
+    return numbers
+
+
+class LoadRule:
     """override = clip(160 - 2 x load, 0, 120) with the load in per cent, as synchronous actions of controls have it."""
 
     name = "load rule"
@@ -130,7 +146,7 @@ class LoadRule(Controller):
         """It knows neither the program nor what lies ahead."""
         self._task = task
 
-    def act(self, moment: Moment) -> Knobs:
+    def act(self, moment) -> Knobs:
         load = 100.0 * abs(float(moment.sensors_RC[-1, self._column])) / self._rated
         override = float(np.clip(160.0 - 2.0 * load, 0.0, 120.0)) / 100.0 if np.isfinite(load) else 1.0
         # A feed of nothing would never end; the task's lowest is the floor.
@@ -143,15 +159,15 @@ def turned(wanted: float, now: float, task: Task) -> float:
     return min(max(aim, now - task.slew), now + task.slew)
 
 
-def oracle(piece: Workpiece, timeline: Timeline, task: Task, past: TrialStart, rounds: int = _ROUNDS) -> Trial:
+def oracle(piece: Workpiece, timeline: Timeline, task: Task, past, rounds: int = _ROUNDS) -> Trial:
     """The cheapest run found with the truth at hand; dearer than the program as written only to keep limits."""
-    best = trial(piece, timeline, task, AsWritten(), past)
+    best = controlled(piece, timeline, task, AsWritten(), past)
     allowed, free_T = best.passed, timeline.free(task)
     wanted_T, spindle_T = np.where(free_T, task.feed.max, 1.0), np.ones(len(timeline))
     room = _ROOM
     for _ in range(rounds):
         feed_T, _ = reachable(timeline, wanted_T, spindle_T, task, (1.0, 1.0))
-        run = trial(piece, timeline, task, PlannedKnobs("oracle", feed_T, spindle_T), past)
+        run = trial(piece, timeline, task, along(feed_T, spindle_T), past.state)
         if run.passed <= allowed and (run.cost < best.cost or run.passed < best.passed):
             best, allowed = run, run.passed
         elif run.passed > allowed:
@@ -159,7 +175,7 @@ def oracle(piece: Workpiece, timeline: Timeline, task: Task, past: TrialStart, r
         used_T = _used(run, timeline, task)
         factor_T = np.clip((1.0 - room) / np.maximum(used_T, 1e-6), 0.3, 3.0) ** (1.0 / _POWER)
         wanted_T = np.where(free_T, np.clip(feed_T * factor_T, task.feed.min, task.feed.max), 1.0)
-    return replace(best, controller="oracle")
+    return best
 
 
 def _used(run: Trial, timeline: Timeline, task: Task) -> np.ndarray:

@@ -9,11 +9,12 @@ import time
 import numpy as np
 import torch
 from control_case import OTHER, machine_of, played
+from control_receding import Moment, Planner, PolicyController
 
-from crossfeed.control.controllers import LearnedPolicy, Moment, Planner, PolicyController
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.environments import ModelVectorEnvironment
 from crossfeed.control.load_forecast import CuttingLaw
+from crossfeed.control.policy import LearnedPolicy
 from crossfeed.control.task import read_task
 from crossfeed.logs.table import Group, Table
 from crossfeed.model.presets import crossfeed
@@ -66,12 +67,12 @@ def main():
     for title, log in (("planner, earlier run", (before, mine.rows)), ("planner, model", (before,))):
         planner = Planner(model, law, log)
         planner.start(mine.timeline, task)
-        planner._decide(moment)
-        rows.append((title, *pace(lambda each=planner: each._decide(moment), options.times)))
+        planner.decide(moment)
+        rows.append((title, *pace(lambda each=planner: each.decide(moment), options.times)))
     width, draw = 32, np.random.default_rng(0)
     sizes = ((width, 9), (width, width), (1, width))
     layers = tuple((0.1 * draw.standard_normal(shape), np.zeros(shape[0])) for shape in sizes)
-    policy = PolicyController(LearnedPolicy(layers, task, {}), schema)
+    policy = PolicyController(LearnedPolicy(layers, task, {}))
     policy.start(mine.timeline, task)
     rows.append(("policy", *pace(lambda: policy.act(moment), 100 * options.times)))
     print(f"{options.size}: {sum(p.numel() for p in model.parameters()):,} weights, one thread\n")

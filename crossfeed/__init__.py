@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crossfeed.front.fitted_model import load as load
     from crossfeed.logs.table import Table as Table
     from crossfeed.model.forecast import Forecast as Forecast
-    from crossfeed.scenarios.what_if import WhatIf as WhatIf
+    from crossfeed.scenarios.result import WhatIf as WhatIf
     from crossfeed.schema import Schema as Schema
     from crossfeed.windows.audits.run import audit as audit
     from crossfeed.windows.audits.subject import AuditReport as AuditReport
@@ -48,7 +48,7 @@ _HOMES = {
     "LearningCurve": "crossfeed.evaluation.bench.result",
     "Schema": "crossfeed.schema",
     "Table": "crossfeed.logs.table",
-    "WhatIf": "crossfeed.scenarios.what_if",
+    "WhatIf": "crossfeed.scenarios.result",
     "adapt": "crossfeed.front.fit",
     "audit": "crossfeed.windows.audits.run",
     "curve": "crossfeed.evaluation.bench.curve",

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from crossfeed.control.changed_program import changed_program
 from crossfeed.control.earlier_runs import LoggedRows
 from crossfeed.control.load_calibration import LoadCalibration
 from crossfeed.control.load_forecast import SAMPLES, CuttingLaw, forecast_program
-from crossfeed.control.plan_files import FORMAT, advice_content, changed_program, write_blocks, write_schedule
+from crossfeed.control.plan_record import FORMAT, RecordedPlan, plan_content, plan_figure, write_tables
 from crossfeed.control.planner import PlannerConfig, plan_whole
 from crossfeed.control.score import Decision, Score
 from crossfeed.control.task import Task, check_limits
@@ -42,14 +43,10 @@ class Advice(ShownByTables):
 
     def tables(self) -> list[ResultTable]:
         """What it would bring, where it acts and why not elsewhere, and the longest blocks."""
-        from crossfeed.control.plan_figure import RecordedPlan
-
         return RecordedPlan.from_dict(self.content).tables()
 
     def figures(self) -> list[Figure]:
         """The knobs along the program, and every limited load."""
-        from crossfeed.control.plan_figure import plan_figure
-
         return [plan_figure(self.content, self.score, self.decision)]
 
 
@@ -86,18 +83,28 @@ def advise(
     timeline = Timeline.of(read_program(path), schema, moment.period, motion_limits, bool(unsigned))
     rows = align(table, schema)
     check_limits(limits, schema, np.where(np.isfinite(moment.sensors[-1]), rows.sensors, np.nan), timeline.tool_T)
-    _check_left(task, timeline)
+    unused = [tool for tool in task.leave if tool not in timeline.tool_T]
+    if unused:
+        raise ConfigError(
+            f"The tool '{unused[0]}' is to be left alone, but the program does not use it.",
+            expected=f"some of {', '.join(sorted({tool for tool in timeline.tool_T if tool}))}",
+        )
     law = CuttingLaw.from_logs(schema, rows.sensors, rows.commands)
-    calibration = LoadCalibration.of(opened.model, law, timeline, task, _log_before(rows, moment))
-    if calibration.has_runs:
-        forecast = calibration.from_runs(timeline, 0.0, task.risk, samples, seed)
+    calibration = LoadCalibration.of(opened.model, timeline, task, _log_before(rows, moment))
+    if calibration.runs:
+        forecast = calibration.from_runs(task.risk, samples, seed)
     else:
         forecast = forecast_program(
             Rollout(opened.model, moment), timeline, [each.sensor for each in limits], samples, seed
         )
-        forecast = calibration.from_forecast(forecast, 0.0, task.risk)
+        forecast = calibration.from_forecast(forecast, task.risk)
     decision, finished = plan_whole(forecast, law, task, schema, config or PlannerConfig(), seed)
     score = Score(forecast, law, task, schema)
+    commands, _ = timeline.commanded(decision.feed_T, decision.spindle_T)
+    planned = PlannedCommands(timeline.name, "program", None, commands)
+    warnings = [*warnings_about(moment, opened.provenance), *warnings_of(planned, moment, opened.provenance)]
+    if task.spindle.free and limits:
+        warnings.append("the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits")
     content = {
         "format": FORMAT,
         "model": {"file": opened.path.name, "name": opened.forecaster.name, "sha256": opened.sha256},
@@ -110,8 +117,8 @@ def advise(
         "program": path.name,
         "task": task.model_dump(mode="json"),
         "experience": calibration.summary(task.risk),
-        **advice_content(score, decision, task, finished),
-        "warnings": [*_warnings(opened, moment, timeline, decision), *_kept_spindle(task), *timeline.warnings],
+        **plan_content(score, decision, finished),
+        "warnings": [*warnings, *timeline.warnings],
     }
     if rehearse_on is not None:
         # Nothing else of an advice needs the simulator.
@@ -144,44 +151,20 @@ def check_command_use(opened: OpenedModel) -> None:
         )
 
 
-def _check_left(task: Task, timeline: Timeline) -> None:
-    unknown = [tool for tool in task.leave if tool not in timeline.tool_T]
-    if unknown:
-        raise ConfigError(
-            f"The tool '{unknown[0]}' is to be left alone, but the program does not use it.",
-            expected=f"some of {', '.join(sorted({tool for tool in timeline.tool_T if tool}))}",
-        )
-
-
-def _kept_spindle(task: Task) -> list[str]:
-    """What a user who freed the spindle has to know."""
-    limited = bool(task.limits or task.tools)
-    warning = "the spindle stays at 100 %: speeding it up in a cut takes torque that would pass limits"
-    return [warning] if task.spindle.free and limited else []
-
-
-def _warnings(opened: OpenedModel, moment: History, timeline: Timeline, decision: Decision) -> list[str]:
-    commands, _ = timeline.commanded(decision.feed_T, decision.spindle_T)
-    planned = PlannedCommands(timeline.name, "program", None, commands)
-    return [*warnings_about(moment, opened.provenance), *warnings_of(planned, moment, opened.provenance)]
-
-
 def _write(
     out: Path, program: Path, content: dict[str, Any], score: Score, decision: Decision, write_program: bool
 ) -> tuple[Path, ...]:
     """The files asked for, each whole or not at all."""
-    from crossfeed.control.plan_figure import plan_figure
     from crossfeed.show.drawing import draw
     from crossfeed.show.figures import save_figure
 
     write_sealed(out / "plan.json", content)
-    write_schedule(out / "schedule.csv", score.forecast.timeline, decision)
-    write_blocks(out / "blocks.csv", content)
+    write_tables(out, content, score, decision)
     save_figure(draw(plan_figure(content, score, decision)), out / "plan.png")
+    files = [out / name for name in ("plan.json", "schedule.csv", "blocks.csv", "plan.png")]
     if write_program:
         # Last, so that everything else is there even where a program cannot be copied.
-        copy = out / f"{program.stem}.crossfeed{program.suffix}"
-        content["copy"] = changed_program(program, copy, score.forecast.timeline, decision)
-        write_sealed(out / "plan.json", content)
-    names = ["plan.json", "schedule.csv", "blocks.csv", "plan.png"]
-    return (*(out / name for name in names), *((copy,) if write_program else ()))
+        files.append(out / f"{program.stem}.crossfeed{program.suffix}")
+        content["copy"] = changed_program(program, files[-1], score.forecast.timeline, decision)
+        write_sealed(files[0], content)
+    return tuple(files)

@@ -5,7 +5,7 @@ scatter about the load of their second: the scatter is the nugget of a variogram
 beyond what their distance explains. T places, R rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,14 +37,11 @@ class Scatter:
         return cls(float(np.sqrt(nugget)), min(1.0, nugget / near)) if near > 0.0 else cls()
 
     @classmethod
-    def of_runs(cls, loads: Sequence[np.ndarray], cutting_T: np.ndarray) -> "Scatter":
+    def of_runs(cls, loads: Iterable[np.ndarray], cutting_T: np.ndarray) -> "Scatter":
         """What single readings of some runs scatter by, in the mean; nothing where there is none."""
-        scatters = [cls.of(load_T, cutting_T) for load_T in loads]
-        if not scatters:
-            return cls()
-        return cls(
-            float(np.mean([each.spread for each in scatters])), float(np.mean([each.share for each in scatters]))
-        )
+        scatters = [cls.of(load_T, cutting_T) for load_T in loads] or [cls()]
+        spread, share = (float(np.mean([getattr(each, name) for each in scatters])) for name in ("spread", "share"))
+        return cls(spread, share)
 
 
 def smoothed(load_T: np.ndarray, cutting_T: np.ndarray, scatter: Scatter) -> np.ndarray:

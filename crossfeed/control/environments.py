@@ -13,8 +13,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from crossfeed.control.controllers import PolicyFeatures, free_knobs, observe, size, wanted_knobs
 from crossfeed.control.imagined_episodes import PENALTY, ImaginedEpisodes
+from crossfeed.control.policy import PolicyFeatures, free_knobs, observe, size, wanted_knobs
 from crossfeed.control.task import Task, highest_by_row, sensors_of
 from crossfeed.control.timeline import Timeline
 from crossfeed.logs.table import Table
@@ -43,7 +43,7 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         material: str | None = None,
     ) -> None:  # fmt: skip
         # Only this environment needs the simulator.
-        from crossfeed.control.machine import Workpiece, drive_kilowatts
+        from crossfeed.control.machine import MachineRun, Workpiece, drive_kilowatts
 
         self.task = task or Task()
         self.limits = self.task.limits_of(canonical())
@@ -53,14 +53,14 @@ class MachineEnvironment(gymnasium.Env[np.ndarray, np.ndarray]):
         self._highest = highest_by_row(self.limits, self.timeline.tool_T)
         names = canonical().sensor_names
         self._limited = [names.index(name) for name in sensors_of(self.limits)]
-        self._kilowatts = drive_kilowatts
+        self._begin, self._kilowatts = MachineRun, drive_kilowatts
         self.observation_space, self.action_space = _spaces(self.task, size(self.limits))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed, options=options)
-        self._run = self.piece.run(int(self.np_random.integers(2**31)))
+        self._run = self._begin(self.piece, seed=int(self.np_random.integers(2**31)))
         self._knobs = np.ones(2)
         self._load = np.zeros(len(self._limited))
         return self._observation(), {"position": 0.0}

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.control.controllers import PolicyFeatures, observe, wanted_knobs
-from crossfeed.control.load_forecast import CuttingLaw, disagreement_threshold
+from crossfeed.control.load_forecast import CuttingLaw
+from crossfeed.control.policy import PolicyFeatures, observe, wanted_knobs
 from crossfeed.control.task import Task, sensors_of
 from crossfeed.control.timeline import MOVING, Timeline
 from crossfeed.errors import TableError
@@ -30,6 +30,7 @@ _DOUBTED = 1.0  # of the usual disagreement from which on it costs something
 _DOUBT_PENALTY = 0.2  # s for each second with a knob fully turned at one further usual disagreement
 _PERSISTENCE = 0.8
 _AT_ONCE = 32
+_UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where the threshold was not measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,8 @@ def draw_branches(model: WorldModel, table: Table, task: Task, count: int = 64, 
     before = starts[:, None] + np.arange(-context, 0)
     after = starts[:, None] + np.arange(reach)
     means, spreads, doubts = [], [], []
-    usual, x_NC, a_NA = disagreement_threshold(model), sensor_rows(model, sensors_NC), command_rows(model, commands_NA)
+    usual = float(model.disagreement_threshold) or _UNKNOWN
+    x_NC, a_NA = sensor_rows(model, sensors_NC), command_rows(model, commands_NA)
     with progress("Growing branches from the log", total=len(starts)) as bar:
         for first in range(0, len(starts), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)

@@ -15,8 +15,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import Tanh
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.controllers import LearnedPolicy, free_knobs, size
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
+from crossfeed.control.policy import LearnedPolicy, free_knobs, size
 from crossfeed.control.task import Task
 from crossfeed.logs.table import Table
 from crossfeed.model.world_model import WorldModel

@@ -1,7 +1,7 @@
 """What lies ahead of the machine if its program goes on as written: sampled loads at the next places.
 
-A decision asks the model twice: what every place brings as written, and what the chosen plan makes of it. Everything in
-between is the law of cutting, which has two numbers that come from logs. A spindle load is what it takes to turn in the
+The model says what every place brings as written; what a plan makes of it is the law of cutting, which has two numbers
+that come from logs. A spindle load is what it takes to turn in the
 air, which depends on the speed, plus the cut, which grows with the chip load to a power below one (Kienzle: the thicker
 the chip, the less force for each part of it). Forecasters learn little of this from logs in which the feed hardly ever
 changes at the same place, so it is said here and checked there.
@@ -9,31 +9,21 @@ changes at the same place, so it is said here and checked there.
     load' = idle(s n) + cut (f/s)^p          torque and current
     load' = idle(s n) + cut (f/s)^p s        power, with feed factor f and spindle factor s
 
-S samples, T places, K context rows, C sensors.
+S samples, T places.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from scipy.special import stdtr, stdtrit
 
-from crossfeed.control.margins import StudentTail
 from crossfeed.control.timeline import Timeline
-from crossfeed.errors import TableError
-from crossfeed.model.distribution import Distribution
 from crossfeed.model.world_model import WorldModel
 from crossfeed.scenarios.measures import power_sensors, sample_quantiles
 from crossfeed.scenarios.plan import PlannedCommands
-from crossfeed.scenarios.rollout import (
-    PERSISTENCE,
-    MeanRollout,
-    Rollout,
-    command_rows,
-    mean_rollout,
-    sensor_rows,
-    standard_noise,
-)
+from crossfeed.scenarios.rollout import PERSISTENCE, Rollout, standard_noise
 from crossfeed.schema import Channel, Schema
 
 EXPONENT = 0.78  # of the chip load; 1 - m of Kienzle lies between 0.7 and 0.85 for metals
@@ -44,7 +34,6 @@ _QUIET = 0.01  # quantile of the loads at a speed that is taken for a cut in the
 _SMALLEST = 200.0  # rpm apart
 _SURELY_IDLE = 0.5  # of the idle load; quiet rows of a log may have been light cuts
 SAMPLES = 32
-_UNKNOWN = 0.05  # standard deviations of the source by which members may disagree where the threshold was not measured
 CAUTIOUS = 0.95  # the quantile of a forecast from which its margin is counted
 
 
@@ -103,11 +92,8 @@ class CuttingLaw:
             return sure
         spindle = sensor.name.startswith("spindle")
         chip = feed_xT / spindle_xT if spindle else feed_xT
-        quiet_T = (
-            np.minimum(_SURELY_IDLE * self.idle_load(sensor.name, speed_T), np.maximum(load_xT, 0.0))
-            if spindle
-            else 0.0
-        )
+        idle_T = _SURELY_IDLE * self.idle_load(sensor.name, speed_T)
+        quiet_T = np.minimum(idle_T, np.maximum(load_xT, 0.0)) if spindle else 0.0
         grown = quiet_T + (load_xT - quiet_T) * chip
         return np.asarray(np.where(chip > 1.0, np.maximum(sure, grown), sure))
 
@@ -134,6 +120,26 @@ def _line(points: np.ndarray) -> tuple[float, float]:
     slope = float((weight * (speed - centre) * (load - height)).sum() / (weight * (speed - centre) ** 2).sum())
     slope = min(max(slope, 0.0), float(height / centre))
     return float(height - slope * centre), slope
+
+
+@dataclass(frozen=True)
+class StudentTail:
+    """Scores lie about a middle with a spread; `freedom` is the number of rows that vouch for both.
+
+    By Student's law few rows make wide tails. (`scipy.stats.t` says the same, fifty times slower.)
+    """
+
+    middle: float
+    spread: float
+    freedom: float
+
+    def above(self, score: np.ndarray) -> np.ndarray:
+        """The chance that the next score is higher."""
+        return np.asarray(stdtr(self.freedom, (self.middle - score) / self.spread))
+
+    def within(self, risk: float) -> float:
+        """What the next score stays below with probability 1 - risk."""
+        return self.middle + float(stdtrit(self.freedom, 1.0 - risk)) * self.spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +180,7 @@ class LoadForecast:
     def section(self, first: int, last: int) -> "LoadForecast":
         """Some of its places."""
         places = slice(first, min(last, len(self)))
-        timeline = self.timeline.after(float(first), places.stop - first)
+        timeline = replace(self.timeline.rows(places.start, places.stop), whole=self.timeline.whole)
         paths = {name: path_ST[:, places] for name, path_ST in self.paths.items()}
         middle, high = ({name: load_T[places] for name, load_T in part.items()} for part in (self.middle, self.high))
         tails = {
@@ -182,64 +188,6 @@ class LoadForecast:
             for name, tail in self.tails.items()
         }
         return LoadForecast(timeline, paths, self.doubt_T[places], middle, high, tails)
-
-
-class LoadForecaster:
-    """A model that has read the rows up to now, ready to be asked about any number of plans."""
-
-    def __init__(self, model: WorldModel, sensors_RC: np.ndarray, commands_RA: np.ndarray) -> None:
-        context = model.config.context
-        if len(sensors_RC) < context:
-            raise TableError(
-                f"The history has {len(sensors_RC)} rows.", expected=f"at least {context}, the context of the model"
-            )
-        self.model = model.eval()
-        self._x_1KC = sensor_rows(model, sensors_RC[None, -context:])
-        self._a_1KA = command_rows(model, commands_RA[None, -context:])
-        self._present = self._x_1KC[0].isfinite().any(0)
-        self.present = np.asarray(self._present.cpu().numpy())
-
-    @property
-    def reach(self) -> int:
-        """How many rows ahead the model was trained to see."""
-        return self.model.horizons[-1]
-
-    def sensors(self, limited: Sequence[str]) -> tuple[str, ...]:
-        """Those that decide: the limited ones and every power."""
-        return tuple(dict.fromkeys([*limited, *power_sensors(self.model.schema, self.present)]))
-
-    def ahead(self, timeline: Timeline, limited: Sequence[str]) -> LoadForecast:
-        """Sampled loads under the program as written, up to the model's reach."""
-        timeline = timeline.after(0.0, self.reach)
-        names = self.sensors(limited)
-        columns = [self.model.schema.sensor_names.index(name) for name in names]
-        forecast = self._rolled(timeline.commands_TA).distribution[0]
-        noise_STC = standard_noise(SAMPLES, len(timeline), len(names), 0, PERSISTENCE)
-        with torch.inference_mode():
-            normal_STC = torch.from_numpy(noise_STC.astype(np.float32)).to(forecast.mean.device)
-            drawn_STC = Distribution.stack([forecast[:, columns]] * SAMPLES, 0).from_normal(normal_STC)
-            middle_TC, high_TC = (forecast[:, columns].quantile(level) for level in (0.5, CAUTIOUS))
-        paths, middle, high = (
-            {name: physical(self.model, name, part[..., n]) for n, name in enumerate(names)}
-            for part in (drawn_STC, middle_TC, high_TC)
-        )
-        return LoadForecast(timeline, paths, np.zeros(len(timeline)), middle, high)
-
-    def expected(self, commands_TA: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the model itself expects under other commands: means (T, C), and its doubt (T,); T up to its reach."""
-        rolled, model = self._rolled(commands_TA, members=True), self.model
-        mean_TC = model.normaliser.inverse_sensors(rolled.distribution.mean[0].double().cpu().numpy())
-        apart_T = rolled.apart[0][:, self._present].mean(-1).double().cpu().numpy()
-        return mean_TC, apart_T / disagreement_threshold(model)
-
-    def _rolled(self, commands_TA: np.ndarray, members: bool = False) -> MeanRollout:
-        return mean_rollout(self.model, self._x_1KC, self._a_1KA, command_rows(self.model, commands_TA[None]), members)
-
-
-def disagreement_threshold(model: WorldModel) -> float:
-    """By how much the members of a model disagree about all but one in a hundred windows of its source."""
-    measured = float(model.disagreement_threshold)
-    return measured if measured > 0.0 else _UNKNOWN
 
 
 def forecast_program(

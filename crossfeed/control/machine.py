@@ -12,13 +12,11 @@ from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical, conversion
 from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import material_for, tool_notes
-from crossfeed.sim.physics.dynamics import SimulationState as MachineState
+from crossfeed.sim.physics.dynamics import SimulationState
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.jobs import Playback, motion_limits, play, prepare
 from crossfeed.sim.physics.parameters import MachineParameters
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
-
-__all__ = ["PERIOD", "MachineRow", "MachineRun", "MachineState", "Workpiece", "drive_kilowatts"]
 
 PERIOD = 1.0  # s
 _DONE = 1e-6  # of a step
@@ -45,10 +43,6 @@ class Workpiece:
         text = program.read_text(encoding="utf-8", errors="replace")
         return cls.of(text, program.stem, machine_named(machine), material)
 
-    def run(self, seed: int) -> "MachineRun":
-        """The machine at rest before the program begins."""
-        return MachineRun(self, seed=seed)
-
     @property
     def motion_limits(self) -> MotionLimits:
         """With which its timeline has to be planned to be that of this machine."""
@@ -69,7 +63,7 @@ class MachineRow:
 class MachineRun:
     """A machine that is running a workpiece; each `step` is a period under fixed knobs."""
 
-    def __init__(self, piece: Workpiece, state: MachineState | None = None, seed: int = 0) -> None:
+    def __init__(self, piece: Workpiece, state: SimulationState | None = None, seed: int = 0) -> None:
         self.piece = piece
         self.state = piece.machine.rest(seed) if state is None else state
         self._reached = 0.0  # inner steps done

@@ -1,20 +1,21 @@
-"""A receding plan: look ahead, search the knots by iCEM, decide, go a few places, look again.
+"""Overrides for a program: look some places ahead, search the knots by iCEM, go on, and decide over all of it.
 
 iCEM is that of Pinneri and others (2020), with bounds. P candidates, N knots, 2 knobs, T places.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.control.load_forecast import CuttingLaw, LoadForecast, LoadForecaster
+from crossfeed.control.load_forecast import CuttingLaw, LoadForecast
 from crossfeed.control.score import Decision, Score, decide, reachable
 from crossfeed.control.task import Knob, Task
-from crossfeed.control.timeline import Timeline, slewed
+from crossfeed.control.timeline import slewed
 from crossfeed.schema import Schema
 
 Judge = Callable[[np.ndarray], np.ndarray]  # (P, N, 2) -> what each candidate costs, (P,)
@@ -37,7 +38,7 @@ class SearchConfig(CheckedForm):
     seconds: float = Field(default=2.0, gt=0.0)
 
     @model_validator(mode="after")
-    def _enough(self) -> "SearchConfig":
+    def _enough(self) -> Self:
         if self.elites > self.candidates:
             raise ValueError(f"{self.elites} elites of {self.candidates} candidates")
         return self
@@ -98,61 +99,64 @@ def _corners(low_2: np.ndarray, high_2: np.ndarray, knots: int) -> np.ndarray:
 
 
 class PlannerConfig(CheckedForm):
-    """How far to look, how often to decide, and how hard to search."""
+    """How far to look at once, and how hard to search."""
 
     search: SearchConfig = SearchConfig()
     horizon: int = Field(default=32, ge=2)  # places planned at once, where the forecast reaches that far
-    every: int = Field(default=4, ge=1)  # places between two decisions
     knot: int = Field(default=4, ge=1)  # places under one knob position
 
 
 @dataclass(frozen=True, eq=False)
 class OverridePlan:
-    """A decision, the knots to start from next time, and how the search went."""
+    """The knobs that a search found, the stretches to decide about, and the wanted knobs to start from next time."""
 
-    decision: Decision
-    wanted_T2: np.ndarray
-    feed_T: np.ndarray  # before it was decided which of it to use
+    feed_T: np.ndarray
     spindle_T: np.ndarray
-    searched: SearchResult
+    knot_T: np.ndarray
+    wanted_T2: np.ndarray
+    finished: bool
 
 
 def plan_ahead(
-    forecast: LoadForecast, law: CuttingLaw, task: Task, schema: Schema, config: PlannerConfig,
-    start: tuple[float, float] = (1.0, 1.0), warm_T2: np.ndarray | None = None, seed: int = 0,
-    forecaster: LoadForecaster | None = None, budget: float | None = None,
+    score: Score, config: PlannerConfig, start: tuple[float, float], budget: float, seed: int = 0,
+    warm_T2: np.ndarray | None = None,
 ) -> OverridePlan:  # fmt: skip
-    """Find the best knobs for the places of an forecast and decide which of them to use.
+    """Find the best knobs for the places of a forecast.
 
-    `budget` is the chance of passing a limit that the plan may add, the task's risk where nothing is said. It is spent
-    where it saves most: all places pay the same price for chance, the lowest that keeps to the budget.
+    `budget` is the chance of passing a limit that the plan may add. It is spent where it saves most: all places pay the
+    same price for chance, the lowest that keeps to the budget.
     """
-    timeline, score = forecast.timeline, Score(forecast, law, task, schema)
-    budget = task.risk if budget is None else budget
-    knot_T = timeline.knots(task, config.knot)
-    free_T = timeline.free(task)
+    timeline, task = score.forecast.timeline, score.task
+    knot_T, free_T = timeline.knots(task, config.knot), timeline.free(task)
     # Speeding the spindle up in a cut takes torque that no law of cutting knows of, so below limits it stays.
     spindle = Knob() if score.highest else task.spindle
     low, high = (np.array([getattr(task.feed, end), getattr(spindle, end)]) for end in ("min", "max"))
     price, best_T = priced(score, task, knot_T, budget, start)
 
     def spread(knots_PN2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        wanted = np.where(free_T[:, None], knots_PN2[:, knot_T], 1.0)
+        wanted = np.where(free_T[:, None], knots_PN2[..., knot_T, :], 1.0)
         return slewed(timeline, wanted[..., 0], wanted[..., 1], task, start)
 
     def judge(knots_PN2: np.ndarray) -> np.ndarray:
         knobs = spread(knots_PN2)
-        return np.asarray(score.of(*knobs).total(price) + _lateness(task, score, *knobs))
+        return np.asarray(score.of(*knobs).total(price) + _lateness(score, *knobs))
 
-    first = _start(best_T, knot_T, warm_T2)
-    result = search(judge, low, high, first, config.search, np.random.default_rng([seed, len(timeline)]))
+    # The search begins with the last plan moved on, or with the best feeds of the places.
+    first_T2 = np.stack([best_T, np.ones_like(best_T)], axis=1)
+    if warm_T2 is not None and len(warm_T2):
+        first_T2 = warm_T2[np.minimum(np.arange(len(knot_T)), len(warm_T2) - 1)]
+    first_N2 = np.stack([first_T2[knot_T == number].mean(axis=0) for number in range(int(knot_T.max()) + 1)])
+    result = search(judge, low, high, first_N2, config.search, np.random.default_rng([seed, len(timeline)]))
+    feed_T, spindle_T = spread(result.knots_N2)
+    # A knot is as slow as its worst place: the feeds chosen place by place may be cheaper.
+    totals = []
+    for tried_T in (feed_T, best_T):
+        knobs = tried_T[None], spindle_T[None]
+        scored = score.of(*knobs)
+        late_B = _lateness(score, *knobs) + _LATE * np.maximum(scored.added_B - budget, 0.0)
+        totals.append(float((scored.total(price) + late_B)[0]))
     wanted_T2 = np.where(free_T[:, None], result.knots_N2[knot_T], 1.0)
-    feed_T, spindle_T = slewed(timeline, wanted_T2[:, 0], wanted_T2[:, 1], task, start)
-    feed_T = _cheaper(score, task, price, budget, (feed_T, best_T), spindle_T)
-    if forecaster is not None:
-        score = Score(_asked(forecast, forecaster, score, feed_T, spindle_T), law, task, schema)
-    decision = decide(score, feed_T, spindle_T, knot_T, start, budget, seed)
-    return OverridePlan(decision, wanted_T2, feed_T, spindle_T, result)
+    return OverridePlan(best_T if totals[1] < totals[0] else feed_T, spindle_T, knot_T, wanted_T2, result.finished)
 
 
 def plan_whole(
@@ -161,20 +165,18 @@ def plan_whole(
     """A plan for a whole program whose loads are known or sampled beforehand, and whether every search was finished."""
     timeline, total = forecast.timeline, len(forecast)
     feed_T, spindle_T, start, finished = np.ones(total), np.ones(total), (1.0, 1.0), True
-    step = max(config.every, config.horizon // 2)
+    step = config.horizon // 2
     for first in range(0, total, step):
-        part = forecast.section(first, first + config.horizon)
-        budget = task.risk * len(part) / total
-        planned = plan_ahead(part, law, task, schema, config, start, seed=seed + first, budget=budget)
+        part = Score(forecast.section(first, first + config.horizon), law, task, schema)
+        planned = plan_ahead(part, config, start, task.risk * len(part.forecast) / total, seed + first)
         places = slice(first, min(first + step, total))
         count = places.stop - places.start
-        # What is wanted, not what was decided here: the last word is spoken over the whole program, with its reasons.
         feed_T[places], spindle_T[places] = planned.feed_T[:count], planned.spindle_T[:count]
         start = (float(feed_T[places.stop - 1]), float(spindle_T[places.stop - 1]))
-        finished = finished and planned.searched.finished
+        finished = finished and planned.finished
+    # The decision is made over the whole program, with its reasons.
     score = Score(forecast, law, task, schema)
-    knot_T = timeline.knots(task, config.knot)
-    return decide(score, feed_T, spindle_T, knot_T, (1.0, 1.0), seed=seed), finished
+    return decide(score, feed_T, spindle_T, timeline.knots(task, config.knot), (1.0, 1.0), seed=seed), finished
 
 
 def priced(
@@ -216,60 +218,10 @@ def priced(
     return high, feed_T
 
 
-def _start(best_T: np.ndarray, knot_T: np.ndarray, warm_T2: np.ndarray | None) -> np.ndarray:
-    """Where the search begins: the last plan moved on, or the best feeds of the places."""
-    wanted_T2 = np.stack([best_T, np.ones_like(best_T)], axis=1)
-    if warm_T2 is not None and len(warm_T2):
-        wanted_T2 = warm_T2[np.minimum(np.arange(len(knot_T)), len(warm_T2) - 1)]
-    return np.stack([wanted_T2[knot_T == number].mean(axis=0) for number in range(int(knot_T.max()) + 1)])
-
-
-def _cheaper(
-    score: Score, task: Task, price: float, budget: float, feeds: tuple[np.ndarray, np.ndarray], spindle_T: np.ndarray
-) -> np.ndarray:
-    """The feeds that the search found, or those chosen place by place: a knot is as slow as its worst place."""
-    totals = []
-    for feed_T in feeds:
-        knobs = feed_T[None], spindle_T[None]
-        scored = score.of(*knobs)
-        late = _lateness(task, score, *knobs) + _LATE * np.maximum(scored.added_B - budget, 0.0)
-        totals.append(float((scored.total(price) + late)[0]))
-    return feeds[int(np.argmin(totals))]
-
-
-def _lateness(task: Task, score: Score, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
+def _lateness(score: Score, feed_BT: np.ndarray, spindle_BT: np.ndarray) -> np.ndarray:
     """With a given time: what it costs to be slower than the program as written would have to be scaled to."""
-    within = task.objective.within
+    within, timeline = score.task.objective.within, score.forecast.timeline
     if within is None:
         return np.zeros(len(feed_BT))
-    timeline: Timeline = score.forecast.timeline
     late_B = timeline.taken(feed_BT, spindle_BT).sum(-1) - within * len(timeline) / timeline.whole
     return np.asarray(_LATE * np.maximum(late_B, 0.0))
-
-
-def _asked(
-    forecast: LoadForecast, forecaster: LoadForecaster, score: Score, feed_T: np.ndarray, spindle_T: np.ndarray
-) -> LoadForecast:
-    """The forecast with the loads that the model itself expects under the plan, where those are above the law.
-
-    They are brought back to the program as written by the law, so that everything else goes on as before.
-    """
-    timeline = forecast.timeline
-    commands_TA, position_R = timeline.commanded(feed_T, spindle_T)
-    count = min(len(commands_TA), forecaster.reach)
-    mean_RC, doubt_R = forecaster.expected(commands_TA[:count])
-    row_T = np.clip(np.searchsorted(position_R[:count], np.arange(len(timeline)) + 0.5), 0, count - 1)
-    reached_T = np.arange(len(timeline)) < position_R[count - 1]
-    names = forecaster.model.schema.sensor_names
-    paths, high, tails = dict(forecast.paths), dict(forecast.high), dict(forecast.tails)
-    factors = score.effective(feed_T, spindle_T)
-    speed_T = np.abs(timeline.commands_TA[:, timeline.spindle_column])
-    for name in score.highest:
-        path_ST, by_model_T = forecast.paths[name], mean_RC[row_T, names.index(name)]
-        by_law_T = score.law.expected(score.schema.channel(name), path_ST.mean(axis=0), speed_T, *factors)
-        more_T = np.where(reached_T, np.maximum(by_model_T - by_law_T, 0.0), 0.0)
-        paths[name], high[name] = path_ST + more_T, high[name] + more_T
-        if name in tails:
-            tails[name] = replace(tails[name], load_T=tails[name].load_T + more_T)
-    doubt_T = np.where(reached_T, np.maximum(forecast.doubt_T, doubt_R[row_T]), forecast.doubt_T)
-    return replace(forecast, paths=paths, high=high, tails=tails, doubt_T=doubt_T)

@@ -1,9 +1,10 @@
-"""How good a plan is: time, energy and the room left below every limit, place by place, for many plans at once.
+"""How good a plan is, and what of it to use: only what surely gains and brings no limit into danger.
 
-B plans, S samples, T places."""
+Time, energy and the room left below every limit, place by place, for many plans at once. B plans, S samples, T places.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from crossfeed.control.load_forecast import CuttingLaw, LoadForecast
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline, slewed
-from crossfeed.scenarios.measures import Estimate, power_sensors, sample_quantiles
+from crossfeed.scenarios.measures import Estimate, power_sensors
 from crossfeed.schema import Schema, conversion
 from crossfeed.show.tables import significant
 
@@ -23,6 +24,10 @@ _DOUBT = 2.0  # times the usual disagreement from which on turning a knob costs 
 # knob turned by 100 % there, and for one that stands off 100 % by as much. Set by hand.
 _TURNED, _STANDS = 0.3, 0.1
 _DOUBT_PENALTY = 1.0  # s for each second with a knob off 100 % at one further usual disagreement
+_OFF = 1e-3  # a knob nearer to 100 % than this stands there
+_NOTHING = 1e-9  # of a chance
+_DOUBTED = 3.0  # times the usual disagreement of the members from which on nothing is believed
+Verdict = Literal["faster", "slower", "as written"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Score:
         energy_BT = watts_BT * taken_BT / 3600.0
         cost_BT = task.time_price * taken_BT + task.energy_price * energy_BT / 1000.0
         excess_BT = self.excess(feed_BT, spindle_BT) * taken_BT
-        off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > 1e-3
+        off_BT = np.maximum(np.abs(feed_BT - 1.0), np.abs(spindle_BT - 1.0)) > _OFF
         doubt_BT = off_BT * np.maximum(self.forecast.doubt_T - _DOUBT, 0.0) * taken_BT
         return PlanScores(cost_BT, taken_BT, energy_BT, excess_BT, self.added(feed_BT, spindle_BT), doubt_BT)
 
@@ -198,16 +203,6 @@ def highest_feed_met(feed_BT: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(feed_BT, before_BT))
 
 
-# The decision: act only where a gain is sure and no limit is in danger; otherwise leave the program alone, and say so.
-
-
-_OFF = 1e-3  # a knob nearer to 100 % than this stands there
-_NOTHING = 1e-9  # of a chance
-_DOUBTED = 3.0  # times the usual disagreement of the members from which on nothing is believed
-
-Verdict = Literal["faster", "slower", "as written"]
-
-
 @dataclass(frozen=True)
 class Choice:
     """What was decided for one stretch of the program, and why."""
@@ -240,7 +235,7 @@ def decide(
 
     `budget` is the chance of passing a limit that all of it may add; the task's risk where nothing is said.
     """
-    task, timeline = score.task, score.forecast.timeline
+    task, timeline, level = score.task, score.forecast.timeline, 2.0 * score.task.confidence - 1.0
     budget = task.risk if budget is None else budget
     gain_ST, _ = score.gains(feed_T, spindle_T, seed)
     ones = np.ones_like(feed_T)
@@ -248,73 +243,47 @@ def decide(
     # Knobs that stand high may not come back to 100 % in time: what that adds is borne.
     back_T, _ = reachable(timeline, np.minimum(feed_T, 1.0), ones, task, start)
     borne_T = score.added(back_T, ones)
-    left_T = ~timeline.free(task)
-    choices = []
-    feed_T, spindle_T = feed_T.copy(), spindle_T.copy()
-    for number in np.unique(stretch_T):
-        places = np.flatnonzero(stretch_T == number)
-        stretch = _Stretch(
-            off=np.abs(feed_T[places] - 1.0).max() > _OFF or np.abs(spindle_T[places] - 1.0).max() > _OFF,
-            gain=_estimate(gain_ST[:, places].sum(axis=1), task.confidence),
-            danger=bool((added_T[places] > np.maximum(borne_T[places], budget) + _NOTHING).any()),
-            barred=bool(score.barred[places].any()),
-            likely=bool(score.likely[places].any()),
-            kept=not (excess_T[places] > 0.0).any(),
-            doubt=float(score.forecast.doubt_T[places].max()),
-            left=bool(left_T[places].all()),
-        )
-        verdict, why = stretch.judged
-        if verdict == "as written":
-            feed_T[places] = spindle_T[places] = 1.0
-        choices.append(Choice(int(places[0]), int(places[-1]), verdict, why, stretch.gain))
-    feed_T, spindle_T = reachable(timeline, feed_T, spindle_T, task, start)
-    if float(score.added(feed_T, spindle_T).sum()) > max(budget, float(borne_T.sum())) + _NOTHING:
-        feed_T, spindle_T = back_T, ones
-    # What is promised is what the knobs that can be reached bring, not what was wanted.
-    gain_ST, _ = score.gains(feed_T, spindle_T, seed)
-    promised = [_estimate(gain_ST[:, each.first : each.last + 1].sum(axis=1), task.confidence) for each in choices]
-    return Decision(feed_T, spindle_T, tuple(replace(each, gain=gain) for each, gain in zip(choices, promised)))
+    off_T, free_T = np.maximum(np.abs(feed_T - 1.0), np.abs(spindle_T - 1.0)) > _OFF, timeline.free(task)
 
-
-@dataclass(frozen=True)
-class _Stretch:
-    """What is known of one stretch under a plan when it is judged."""
-
-    off: bool  # a knob is
-    gain: Estimate
-    danger: bool  # one place adds more chance of passing a limit than the whole plan may
-    barred: bool  # a limit is in danger as written
-    likely: bool  # it is passed as written with even chance
-    kept: bool  # and no longer under the plan
-    doubt: float
-    left: bool
-
-    @property
-    def judged(self) -> tuple[Verdict, str]:
-        """What to do, and the sentence that says why."""
-        if self.left:
+    def judged(places: np.ndarray) -> tuple[Verdict, str]:
+        """What to do with a stretch, and the sentence that says why."""
+        if not free_T[places].any():
             return "as written", "nothing here obeys the knobs"
-        if not self.off:
-            why = "a limit may be in danger; faster is out of the question" if self.barred else "no plan was better"
-            return "as written", why
-        if not self.kept:
+        if not off_T[places].any():
+            barred = "a limit may be in danger; faster is out of the question"
+            return "as written", barred if score.barred[places].any() else "no plan was better"
+        if (excess_T[places] > 0.0).any():
             return "as written", "a limit is passed as written, and slower would not keep it"
-        if self.danger:
+        if (added_T[places] > np.maximum(borne_T[places], budget) + _NOTHING).any():
             return "as written", "the plan would bring a limit into danger"
-        if self.likely:
+        if score.likely[places].any():
             return "slower", "a limit is in danger as written"
-        if self.doubt > _DOUBTED:
-            return "as written", f"the members of the model disagree {self.doubt:.1f} times as much as usual"
-        gain = self.gain
+        doubt = float(score.forecast.doubt_T[places].max())
+        if doubt > _DOUBTED:
+            return "as written", f"the members of the model disagree {doubt:.1f} times as much as usual"
+        gain = Estimate.of(gain_ST[:, places].sum(axis=1), level)
         if gain.low > 0.0:
             saving = f"saves {significant(gain.mean)} s (at least {significant(gain.low)})"
             return "faster" if gain.mean > 0.0 else "as written", saving
         return "as written", f"the gain is not sure ({gain.low:+.2g} to {gain.high:+.2g} s)"
 
-
-def _estimate(values_S: np.ndarray, confidence: float) -> Estimate:
-    low, high = sample_quantiles(values_S, (1.0 - confidence, confidence))
-    return Estimate(float(values_S.mean()), float(low), float(high), 2.0 * confidence - 1.0)
+    stretches = [np.flatnonzero(stretch_T == number) for number in np.unique(stretch_T)]
+    verdicts = [judged(places) for places in stretches]
+    left_T = np.zeros(len(feed_T), dtype=bool)
+    for places, (verdict, _) in zip(stretches, verdicts):
+        left_T[places] = verdict == "as written"
+    feed_T, spindle_T = (np.where(left_T, 1.0, knob_T) for knob_T in (feed_T, spindle_T))
+    feed_T, spindle_T = reachable(timeline, feed_T, spindle_T, task, start)
+    if float(score.added(feed_T, spindle_T).sum()) > max(budget, float(borne_T.sum())) + _NOTHING:
+        feed_T, spindle_T = back_T, ones
+    # What is promised is what the knobs that can be reached bring, not what was wanted.
+    gain_ST, _ = score.gains(feed_T, spindle_T, seed)
+    choices = []
+    for places, (verdict, why) in zip(stretches, verdicts):
+        first, last = int(places[0]), int(places[-1])
+        gain = Estimate.of(gain_ST[:, first : last + 1].sum(axis=1), level)
+        choices.append(Choice(first, last, verdict, why, gain))
+    return Decision(feed_T, spindle_T, tuple(choices))
 
 
 def reachable(

@@ -156,7 +156,9 @@ class Task(CheckedForm):
 
 def read_task(path: Path | str | None = None, changes: Mapping[str, Any] | None = None) -> Task:
     """The task of a YAML file with the changes of the command line; without a file, the defaults with them."""
-    content = _content(path) if path is not None else {}
+    content = {} if path is None else load_yaml(path, "The task file") or {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path} holds no names with values.", expected=f"some of {', '.join(Task.model_fields)}")
     for name, value in (changes or {}).items():
         if name == "limits":
             content["limits"] = [*content.get("limits", ()), *value]
@@ -165,14 +167,6 @@ def read_task(path: Path | str | None = None, changes: Mapping[str, Any] | None 
         else:
             content[name] = value
     return parse(Task, content, f"The task in {path}" if path is not None else "The task")
-
-
-def _content(path: Path | str) -> dict[str, Any]:
-    """What a YAML file says."""
-    content = load_yaml(path, "The task file")
-    if content is not None and not isinstance(content, dict):
-        raise ConfigError(f"{path} holds no names with values.", expected=f"some of {', '.join(Task.model_fields)}")
-    return dict(content or {})
 
 
 def knob_text(text: str, which: str) -> dict[str, str]:

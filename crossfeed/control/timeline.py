@@ -39,7 +39,6 @@ class Timeline:
     turn_share_T: np.ndarray  # the part of it whose feed follows the spindle too
     line_T: np.ndarray
     tool_T: tuple[str, ...]
-    cut_T: np.ndarray  # number of the cut: feed moves between two tool changes or stops of the spindle; -1 in between
     spindle_column: int
     whole: int  # places of the whole program, of which this may be a part
     warnings: tuple[str, ...] = ()
@@ -69,7 +68,6 @@ class Timeline:
         spindle = schema.command_names.index("spindle_speed")
         if unsigned:
             commands[:, spindle] = np.abs(commands[:, spindle])
-        tools = tuple(trajectory.tools[number] for number in by_place(fine.tool, "last"))
         return cls(
             name=program.name,
             period=period,
@@ -77,8 +75,7 @@ class Timeline:
             feed_share_T=by_place(fine.feeding.astype(float)),
             turn_share_T=by_place((fine.feeding & fine.per_revolution).astype(float)),
             line_T=by_place(fine.line, "last"),
-            tool_T=tools,
-            cut_T=_cuts(by_place(fine.cutting.astype(float)) > 0.5, tools, commands[:, spindle]),
+            tool_T=tuple(trajectory.tools[number] for number in by_place(fine.tool, "last")),
             spindle_column=spindle,
             whole=count,
             warnings=tuple(f"line {finding.line}: {finding.reason}" for finding in trajectory.remarks),
@@ -94,10 +91,8 @@ class Timeline:
         turning = np.abs(commands_TA[:, spindle]) > 0.0
         feeding = (path_T > MOVING) & (path_T < max(_RAPID * fastest, _FASTEST_CUT)) & turning
         none = np.zeros(len(commands_TA))
-        return cls(
-            "log", period, commands_TA, feeding.astype(float), none, none.astype(int), ("",) * len(none),
-            np.where(feeding, 0, -1), spindle, len(none),
-        )  # fmt: skip
+        tools = ("",) * len(none)
+        return cls("log", period, commands_TA, feeding.astype(float), none, none.astype(int), tools, spindle, len(none))
 
     @property
     def seconds(self) -> float:
@@ -114,25 +109,6 @@ class Timeline:
         left = np.array([tool in task.leave for tool in self.tool_T], dtype=bool)
         return np.asarray((self.feed_share_T > 0.0) & ~left)
 
-    def after(self, position: float, count: int | None = None) -> "Timeline":
-        """What is left from a position on, which may lie inside an old one, or the next `count` places of it."""
-        left = len(self) - position
-        if left <= 0.0:
-            raise ProgramError(f"{self.name} is over at {self.seconds:g} s.", expected="a position before its end")
-        rows = max(1, int(np.ceil(left - 1e-9)))
-        rows = rows if count is None else min(count, rows)
-        edges = position + np.arange(rows + 1.0)
-        at = nearest_places(position, rows, len(self))
-        return replace(
-            self,
-            commands_TA=np.column_stack([between(edges, column) for column in self.commands_TA.T]),
-            feed_share_T=between(edges, self.feed_share_T),
-            turn_share_T=between(edges, self.turn_share_T),
-            line_T=self.line_T[at],
-            tool_T=tuple(self.tool_T[index] for index in at),
-            cut_T=self.cut_T[at],
-        )
-
     def under_way(self, now_A: np.ndarray) -> np.ndarray:
         """Places (T,) that go on with the move of a commanded row; everything after another move is another one."""
         feeds_TA, now = np.delete(self.commands_TA, self.spindle_column, axis=1), np.delete(now_A, self.spindle_column)
@@ -146,7 +122,7 @@ class Timeline:
     def rows(self, first: int, last: int) -> "Timeline":
         """Some places of it, first to before last, as a timeline of their own."""
         part = slice(first, last)
-        arrays = ("commands_TA", "feed_share_T", "turn_share_T", "line_T", "tool_T", "cut_T")
+        arrays = ("commands_TA", "feed_share_T", "turn_share_T", "line_T", "tool_T")
         parts = {name: getattr(self, name)[part] for name in arrays}
         return replace(self, **parts, whole=len(parts["line_T"]))
 
@@ -194,11 +170,6 @@ def between(edges: np.ndarray, amount_T: np.ndarray) -> np.ndarray:
     return np.diff(np.interp(edges, np.arange(len(total)), total))
 
 
-def nearest_places(position: float, count: int, length: int) -> np.ndarray:
-    """Of `length` places those in whose middle new ones begin that are counted from a position on."""
-    return np.asarray(np.minimum(np.floor(position + 0.5 + np.arange(count)).astype(int), length - 1))
-
-
 def slewed(
     timeline: Timeline, feed_BT: np.ndarray, spindle_BT: np.ndarray, task: Task, start: tuple[float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -213,19 +184,6 @@ def slewed(
         feeding, turning = timeline.feed_share_T[index], timeline.turn_share_T[index]
         taken = timeline.period * (1.0 - feeding + (feeding - turning) / feed + turning / (feed * spindle))
     return feed_BT, spindle_BT
-
-
-def _cuts(cutting_T: np.ndarray, tools_T: tuple[str, ...], speed_T: np.ndarray) -> np.ndarray:
-    """Numbers of the cuts in order; a cut ends with its tool or with the spindle."""
-    cuts, number, inside = np.full(len(cutting_T), -1), -1, ""
-    for index, (cutting, tool) in enumerate(zip(cutting_T.tolist(), tools_T)):
-        if speed_T[index] == 0.0 or (inside and tool != inside):
-            inside = ""
-        if cutting:
-            if not inside:
-                number, inside = number + 1, tool or "?"
-            cuts[index] = number
-    return cuts
 
 
 def _check(program: Program, schema: Schema) -> None:

@@ -1,19 +1,18 @@
-"""Controllers, plans and dithered policies tried on a simulated machine: what a program took, and what it passed.
+"""Plans and dithered policies tried on a simulated machine: what a program took, and what it passed.
 
 The recipe of a safe dither, here as on a shop floor: at the start of each stretch turn the feed knob to the intended
 override plus a normal number of 2 to 5 %, never beyond what the task allows, and downwards only where the last stretch
 used more than 90 % of a limit; write both the intended override and the dither down. Each run is a whole program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crossfeed.control.controllers import AsWritten, Controller, Moment, PlannedKnobs
-from crossfeed.control.machine import MachineRow, MachineRun, MachineState, Workpiece, drive_kilowatts
+from crossfeed.control.machine import MachineRow, MachineRun, Workpiece, drive_kilowatts
 from crossfeed.control.offpolicy import DecisionLog, LinearPolicy
 from crossfeed.control.score import Decision, reachable
 from crossfeed.control.task import Task, highest_by_row
@@ -21,6 +20,7 @@ from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ConfigError
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
+from crossfeed.sim.physics.dynamics import SimulationState
 
 FEATURES = ("load", "before")  # load of the last stretch over its usual one, and the override of the last stretch
 PENALTY = 5.0  # s for each second above a limit
@@ -29,11 +29,15 @@ _WORTHLESS = 1e-2  # s that a stretch saves below which leaving it alone was rig
 _LONGEST = 4.0  # times the program as written, after which a controller is given up
 
 
+Knobs = tuple[float, float]
+# What turns the knobs once a period: position, knobs so far and rows so far -> the knobs from now on.
+Act = Callable[[float, Knobs, Sequence[MachineRow]], Knobs]
+
+
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One run of one program under one controller, by the simulator's truth."""
+    """One run of one program, by the simulator's truth."""
 
-    controller: str
     seconds: float
     energy: float  # Wh of drives and base load
     cost: float  # s
@@ -48,53 +52,37 @@ class Trial:
         """How many rows in the cut were above a limit."""
         return int(self.above.sum())
 
-    @property
-    def sensors(self) -> np.ndarray:
-        """What the log shows, (R, C)."""
-        return np.array([row.sensors for row in self.rows])
 
-    @property
-    def commands(self) -> np.ndarray:
-        return np.array([row.commands for row in self.rows])
-
-
-@dataclass(frozen=True, eq=False)
-class TrialStart:
-    """The rows before a trial and the state they left the machine in."""
-
-    sensors_RC: np.ndarray
-    commands_RA: np.ndarray
-    state: MachineState
-
-
-def idle_start(piece: Workpiece, seed: int = 0) -> TrialStart:
-    """A machine that has stood idle for a while."""
+def idle_start(piece: Workpiece, seed: int = 0) -> tuple[list[MachineRow], SimulationState]:
+    """The rows and the state of a machine that has stood idle for a while."""
     run = MachineRun(piece, seed=seed)
-    stood = run.stand(IDLE)
-    return TrialStart(np.array([row.sensors for row in stood]), np.array([row.commands for row in stood]), run.state)
+    return run.stand(IDLE), run.state
 
 
-def trial(piece: Workpiece, timeline: Timeline, task: Task, controller: Controller, past: TrialStart) -> Trial:
-    """Run a program to its end; every controller meets the same machine in the same state."""
-    run = MachineRun(piece, past.state)
-    sensors, commands = list(past.sensors_RC), list(past.commands_RA)
-    controller.start(timeline, task)
-    rows: list[MachineRow] = []
+def along(feed_T: np.ndarray, spindle_T: np.ndarray) -> Act:
+    """Knobs that were decided beforehand, place by place."""
+
+    def act(position: float, _knobs: Knobs, _rows: Sequence[MachineRow]) -> Knobs:
+        index = min(int(position), len(feed_T) - 1)
+        return float(feed_T[index]), float(spindle_T[index])
+
+    return act
+
+
+def trial(piece: Workpiece, timeline: Timeline, task: Task, act: Act, state: SimulationState) -> Trial:
+    """Run a program to its end from a state of the machine."""
+    run, rows = MachineRun(piece, state), list[MachineRow]()
     turned, positions, knobs = [], [], (1.0, 1.0)
     while not run.done and len(rows) < _LONGEST * len(timeline) + 10:
-        moment = Moment(run.position, knobs, np.array(sensors[-256:]), np.array(commands[-256:]))
-        knobs = controller.act(moment)
+        knobs = act(run.position, knobs, rows)
         positions.append(run.position)
-        row = run.step(*knobs)
-        rows.append(row)
         turned.append(knobs)
-        sensors.append(row.sensors)
-        commands.append(row.commands)
-    return account(controller.name, timeline, task, rows, np.array(turned), np.array(positions))
+        rows.append(run.step(*knobs))
+    return account(timeline, task, rows, np.array(turned), np.array(positions))
 
 
 def account(
-    name: str, timeline: Timeline, task: Task, rows: Sequence[MachineRow], knobs_R2: np.ndarray, position_R: np.ndarray
+    timeline: Timeline, task: Task, rows: Sequence[MachineRow], knobs_R2: np.ndarray, position_R: np.ndarray
 ) -> Trial:
     """Add up what the rows took; limits count where the whole row was in the cut."""
     lasted_R = np.array([row.seconds for row in rows])
@@ -108,9 +96,7 @@ def account(
     for sensor, highest_T in highest_by_row(task.limits_of(schema), timeline.tool_T).items():
         above_R |= truth_RC[:, schema.sensor_names.index(sensor)] > highest_T[at_R]
     cost = task.time_price * seconds + task.energy_price * energy / 1000.0
-    return Trial(
-        name, seconds, energy, cost, above_R & cutting_R, int(cutting_R.sum()), tuple(rows), knobs_R2, position_R
-    )
+    return Trial(seconds, energy, cost, above_R & cutting_R, int(cutting_R.sum()), tuple(rows), knobs_R2, position_R)
 
 
 def _energy_of_drives(rows: Sequence[MachineRow]) -> np.ndarray:
@@ -154,16 +140,13 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
     """
     piece = Workpiece.on(machine, program)
     timeline = Timeline.of(piece.program, canonical(), 1.0, piece.motion_limits)
-    past, ones = idle_start(piece, seed), np.ones(len(timeline))
-    feed_T, spindle_T = (_fitted(knob_T, len(timeline)) for knob_T in (decision.feed_T, decision.spindle_T))
+    (_, state), ones = idle_start(piece, seed), np.ones(len(timeline))
+    # Motion limits of another machine make a program longer or shorter by a few places.
+    fitted = np.minimum(np.arange(len(timeline)), len(decision.feed_T) - 1)
     free_T = timeline.free(task)
     fast_T, _ = reachable(timeline, np.where(free_T, task.feed.max, 1.0), ones, task, (1.0, 1.0))
-    controllers: list[Controller] = [
-        AsWritten(),
-        PlannedKnobs("planned", feed_T, spindle_T),
-        PlannedKnobs("fastest", fast_T, ones),
-    ]
-    runs = [trial(piece, timeline, task, each, past) for each in controllers]
+    knobs = [(ones, ones), (decision.feed_T[fitted], decision.spindle_T[fitted]), (fast_T, ones)]
+    runs = [trial(piece, timeline, task, along(*each), state) for each in knobs]
     written, planned, fastest = (cost_by_place(run, timeline, task) for run in runs)
     passed_before, passed_after, passed_fast = (passed_by_place(run, timeline, task) for run in runs)
     counts = {"acted": 0, "acted_rightly": 0, "left_alone": 0, "left_rightly": 0}
@@ -183,11 +166,6 @@ def rehearse(program: Path, machine: str, task: Task, decision: Decision, seed: 
         for name, run in zip(("as_written", "planned"), runs)
     }
     return {"machine": machine, **totals, "gain": runs[0].cost - runs[1].cost, **counts}
-
-
-def _fitted(knob_T: np.ndarray, length: int) -> np.ndarray:
-    """Motion limits of another machine make a program longer or shorter by a few places."""
-    return np.asarray(knob_T[np.minimum(np.arange(length), len(knob_T) - 1)])
 
 
 def collect(

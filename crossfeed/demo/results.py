@@ -30,7 +30,7 @@ from crossfeed.files import read_sealed, write_sealed
 from crossfeed.logs.table import Group, Table
 from crossfeed.programs.parse import program_path
 from crossfeed.progress import console
-from crossfeed.scenarios.result import WhatIfResult
+from crossfeed.scenarios.result import WhatIf
 from crossfeed.sim.servers.serve import SimulatedFeed, make_server, serve
 from crossfeed.studio.service import LiveSetup, make_service, start
 from crossfeed.studio.settings import ServeSettings
@@ -199,7 +199,7 @@ def forecast(folder: Path, simulated: bool) -> ChapterResult:
         model_folder(folder), table, plans, session=session, at=at, seconds=seconds, samples=32, device="cpu",
         out=folder / FORECAST,
     )  # fmt: skip
-    return ChapterResult(in_words(answer.result), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
+    return ChapterResult(in_words(answer), (f"{FORECAST}/forecast.json", f"{FORECAST}/forecast.png"))
 
 
 def slower(table: Table, group: Group, middle: int) -> np.ndarray:
@@ -208,7 +208,7 @@ def slower(table: Table, group: Group, middle: int) -> np.ndarray:
     return rows * [0.8 if name.startswith("feed_") else 1.0 for name in table.schema.command_names]
 
 
-def in_words(answer: WhatIfResult) -> str:
+def in_words(answer: WhatIf) -> str:
     """Duration and energy of each plan (where no power is measured, a peak), and how sure the difference is."""
     parts = []
     for name, plan in answer.plans.items():

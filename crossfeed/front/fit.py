@@ -19,7 +19,7 @@ from crossfeed.model.model_file import FLEET, locate_model
 from crossfeed.programs.motion import MotionLimits
 from crossfeed.scenarios.measures import highest_by_sensor, read_limits
 from crossfeed.scenarios.plan import Overrides
-from crossfeed.scenarios.what_if import WhatIf
+from crossfeed.scenarios.result import WhatIf
 from crossfeed.scenarios.what_if import what_if as roll_forward
 from crossfeed.schema import canonical
 

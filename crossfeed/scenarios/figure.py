@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.scenarios.measures import Peak
-from crossfeed.scenarios.result import PlanComparison, PlanEnergy, WhatIfResult
+from crossfeed.scenarios.measures import Estimate, Peak
+from crossfeed.scenarios.result import WhatIf
 from crossfeed.show.figures import INK, XY, Band, Dot, Dots, Figure, Line, printed_unit
 from crossfeed.show.tables import ResultTable, columns, filled
 
@@ -21,7 +21,7 @@ _PREFERRED = {"power": 2, "torque": 1, "temperature": 1, "current": 1, "load": 1
 _CHANCE_ALONE = "Differences hold the chance of the futures, not what the model has not learned about commands."
 
 
-def tables(answer: WhatIfResult) -> list[ResultTable]:
+def tables(answer: WhatIf) -> list[ResultTable]:
     """Plans side by side with duration, energy and difference, then the highest values of the main sensors."""
     readings = [f"{comparison.reading}." for comparison in answer.comparisons if comparison.reading]
     remarks = [*readings, *([_CHANCE_ALONE] if readings else [])]
@@ -29,7 +29,7 @@ def tables(answer: WhatIfResult) -> list[ResultTable]:
     return [_plans(answer, tuple(remarks)), _peaks(answer, tuple(warnings))]
 
 
-def _plans(answer: WhatIfResult, remarks: tuple[str, ...]) -> ResultTable:
+def _plans(answer: WhatIf, remarks: tuple[str, ...]) -> ResultTable:
     differences = {comparison.second: comparison for comparison in answer.comparisons}
     rows = []
     for name, plan in answer.plans.items():
@@ -52,7 +52,7 @@ def _plans(answer: WhatIfResult, remarks: tuple[str, ...]) -> ResultTable:
     return ResultTable("what-if-plans", caption, filled(heads, rows), tuple(rows), remarks=remarks)
 
 
-def _peaks(answer: WhatIfResult, remarks: tuple[str, ...]) -> ResultTable:
+def _peaks(answer: WhatIf, remarks: tuple[str, ...]) -> ResultTable:
     """The highest values under each plan: of every sensor where no power is measured."""
     powered = any(plan.energy is not None for plan in answer.plans.values())
     rows = []
@@ -70,18 +70,18 @@ def _peaks(answer: WhatIfResult, remarks: tuple[str, ...]) -> ResultTable:
     return ResultTable("what-if-peaks", caption, filled(heads, rows), tuple(rows), remarks=remarks)
 
 
-def _bounds(found: PlanEnergy | PlanComparison | Peak) -> dict[str, float]:
-    return {"estimate": found.mean, "low": found.low, "high": found.high}
+def _bounds(estimate: Estimate | Peak) -> dict[str, float]:
+    return {"estimate": estimate.mean, "low": estimate.low, "high": estimate.high}
 
 
-def figures(answer: WhatIfResult) -> dict[str, Figure]:
+def figures(answer: WhatIf) -> dict[str, Figure]:
     """One figure for each sensor: power first, else the sensor on which the plans differ most beside their doubt."""
     power = [name for name, channel in answer.sensors.items() if channel.unit in ("kW", "W")]
     order = [*power[:1], *sorted(answer.sensors, key=lambda name: -_difference(answer, name))]
     return {name: what_if_figure(answer, [name]) for name in dict.fromkeys(order)}
 
 
-def _difference(answer: WhatIfResult, name: str) -> float:
+def _difference(answer: WhatIf, name: str) -> float:
     """How far the means of the first two plans lie apart, in widths of the first one's 90 % interval."""
     shown = [plan.sensors[name] for plan in list(answer.plans.values())[:2]]
     if len(shown) < 2:
@@ -92,7 +92,7 @@ def _difference(answer: WhatIfResult, name: str) -> float:
     return fmean(apart) / width if apart else 0.0
 
 
-def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> Figure:
+def what_if_figure(answer: WhatIf, channels: Sequence[str] = ()) -> Figure:
     """Fans of some sensors (by default the main ones), the commands, and the energies with their differences."""
     sensors = list(channels) or main_sensors(answer)
     panels: list[XY | Dots] = [_sensor(answer, sensor) for sensor in sensors]
@@ -105,7 +105,7 @@ def what_if_figure(answer: WhatIfResult, channels: Sequence[str] = ()) -> Figure
     return Figure(f"what-if-{'-'.join(sensors)}", answer.title, tuple(panels), legend, first_is_main=len(sensors) == 1)
 
 
-def main_sensors(answer: WhatIfResult) -> list[str]:
+def main_sensors(answer: WhatIf) -> list[str]:
     """The sensors to show when none were named: those with a limit, then powers, a torque, a temperature."""
     peaks = next(iter(answer.plans.values())).peaks
     limited = [name for name, peak in peaks.items() if peak.limit is not None]
@@ -117,7 +117,7 @@ def main_sensors(answer: WhatIfResult) -> list[str]:
     return chosen[: max(_MOST_SENSORS, len(limited))]
 
 
-def _sensor(answer: WhatIfResult, sensor: str) -> XY:
+def _sensor(answer: WhatIf, sensor: str) -> XY:
     past, rows = answer.history, _rows_shown(answer)
     lines, bands, shown = [Line("measured", past.time[rows], past.sensors[sensor][rows], INK)], [], []
     for (name, plan), colour in zip(answer.plans.items(), _colours(answer).values(), strict=True):
@@ -135,7 +135,8 @@ def _sensor(answer: WhatIfResult, sensor: str) -> XY:
         if plan.truth:
             lines.append(Line("what really followed", plan.time, plan.truth[sensor], INK, "dashed"))
             shown += plan.truth[sensor]
-    limit = next(iter(answer.plans.values())).peaks[sensor].limit if sensor in _peaked(answer) else None
+    peak = next(iter(answer.plans.values())).peaks.get(sensor)
+    limit = None if peak is None else peak.limit
     # Nine tenths of the fan set the scale; a start-up peak may run off the panel.
     shown += [*past.sensors[sensor][rows], *([] if limit is None else [limit])]
     return XY(
@@ -145,11 +146,7 @@ def _sensor(answer: WhatIfResult, sensor: str) -> XY:
     )  # fmt: skip
 
 
-def _peaked(answer: WhatIfResult) -> Mapping[str, Peak]:
-    return next(iter(answer.plans.values())).peaks
-
-
-def _command_rows(answer: WhatIfResult) -> list[tuple[str, str, list[str]]]:
+def _command_rows(answer: WhatIf) -> list[tuple[str, str, list[str]]]:
     """One panel per command; the feeds of several axes share one, as the speed along the path."""
     rows: list[tuple[str, str, list[str]]] = []
     feeds = [name for name, command in answer.commands.items() if command.quantity == "feed"]
@@ -161,7 +158,7 @@ def _command_rows(answer: WhatIfResult) -> list[tuple[str, str, list[str]]]:
     return rows
 
 
-def _command(answer: WhatIfResult, label: str, unit: str, names: Sequence[str]) -> XY:
+def _command(answer: WhatIf, label: str, unit: str, names: Sequence[str]) -> XY:
     past, rows = answer.history, _rows_shown(answer)
     lines = [Line("measured", past.time[rows], _joined(past.commands, names)[rows], INK, "step")]
     for (name, plan), colour in zip(answer.plans.items(), _colours(answer).values(), strict=True):
@@ -170,15 +167,15 @@ def _command(answer: WhatIfResult, label: str, unit: str, names: Sequence[str]) 
     return XY(label, "seconds from now", f"in {unit}", tuple(lines), moment=0.0, low=True)
 
 
-def _energies(answer: WhatIfResult) -> list[Dots]:
+def _energies(answer: WhatIf) -> list[Dots]:
     """The energy of each plan, and with several the paired differences; nothing where there is no power."""
     energies = {name: plan.energy for name, plan in answer.plans.items() if plan.energy}
     if not energies:
         return []
     unit = next(iter(energies.values())).unit
     energy = Dots.single_series(f"Energy in {unit}, 90 %", unit, "energy", _dots(energies))
-    if any(one.truth is not None for one in energies.values()):
-        truth = tuple(Dot(one.truth) for one in energies.values())
+    if any(plan_energy.truth is not None for plan_energy in energies.values()):
+        truth = tuple(Dot(plan_energy.truth) for plan_energy in energies.values())
         energy = replace(energy, series=(*energy.series, ("what really followed", INK, truth)))
     differences = {comparison.second: comparison for comparison in answer.comparisons}
     title = f"Difference to the first in {unit}"
@@ -187,18 +184,18 @@ def _energies(answer: WhatIfResult) -> list[Dots]:
     return [energy, Dots.single_series(title, unit, "difference", _dots(differences), reference=0.0)]
 
 
-def _dots(found: Mapping[str, PlanEnergy | PlanComparison]) -> dict[str, Dot]:
-    return {name: Dot(one.mean, one.low, one.high) for name, one in found.items()}
+def _dots(estimates: Mapping[str, Estimate]) -> dict[str, Dot]:
+    return {name: Dot(estimate.mean, estimate.low, estimate.high) for name, estimate in estimates.items()}
 
 
-def _rows_shown(answer: WhatIfResult) -> slice:
+def _rows_shown(answer: WhatIf) -> slice:
     """The rows of the past that a panel shows, less than half of what is to come; others must not set its scale."""
     longest = max(plan.duration for plan in answer.plans.values())
     back = min(-answer.history.time[0], 0.4 * longest + answer.history.period)
     return slice(int(np.searchsorted(answer.history.time, -back - 1e-6)), None)
 
 
-def _colours(answer: WhatIfResult) -> dict[str, int]:
+def _colours(answer: WhatIf) -> dict[str, int]:
     return {name: at % INK for at, name in enumerate(answer.plans)}
 
 

@@ -1,4 +1,4 @@
-"""Numbers a process engineer decides by: quantiles, energy, peaks, limits and the chance of passing them, from samples.
+"""What a process engineer decides by: quantiles, energy, peaks, limits and the chance of passing them, and warnings.
 
 N samples, T rows, C sensors."""
 
@@ -25,6 +25,8 @@ from crossfeed.training.health import WEAK_COMMAND_USE
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 INTERVAL = 0.9
 ENERGY_UNIT = "Wh"
+MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth
+_ROUNDING = 1e-3  # of the span: ranges are kept in single precision
 _WHOLE = frozenset(("machine", "total", "mains", "supply", "grid"))
 _NOT_DRAWN = frozenset(("mechanical", "apparent", "reactive"))
 _LIMIT = re.compile(
@@ -43,9 +45,9 @@ class Estimate:
     level: float = INTERVAL
 
     @classmethod
-    def of(cls, values_N: np.ndarray) -> "Estimate":
-        low, high = sample_quantiles(values_N, (0.5 - INTERVAL / 2.0, 0.5 + INTERVAL / 2.0))
-        return cls(float(values_N.mean()), float(low), float(high))
+    def of(cls, values_N: np.ndarray, level: float = INTERVAL) -> "Estimate":
+        low, high = sample_quantiles(values_N, (0.5 - level / 2.0, 0.5 + level / 2.0))
+        return cls(float(values_N.mean()), float(low), float(high), level)
 
 
 def sample_quantiles(values_N: np.ndarray, levels: Sequence[float]) -> np.ndarray:
@@ -179,13 +181,6 @@ def peaks(paths_NTC: np.ndarray, schema: Schema, names: Sequence[str], limits: M
             schema.channel(name).unit, estimate.mean, estimate.low, estimate.high, limit, probability
         )
     return by_sensor
-
-
-# What speaks against trusting a forecast: another machine, a plan unlike what was learned.
-
-
-MEASURED_STEPS = 256  # rows for which benchmarks/rollout.py has compared forecasts with the truth
-_ROUNDING = 1e-3  # of the span: ranges are kept in single precision
 
 
 def warnings_about(history: History, provenance: Mapping[str, Any]) -> list[str]:

@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from crossfeed.errors import ProgramError, SchemaError, TableError
-from crossfeed.logs.frames import read_header, to_polars
-from crossfeed.logs.table import Table
 from crossfeed.programs.blocks import Program
 from crossfeed.programs.motion import MotionLimits
 from crossfeed.programs.parse import PREFIX, program_path, read_program
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import COMMAND_UNITS
-from crossfeed.scenarios.history import ON_THE_CLOCK, History
-from crossfeed.scenarios.plan_table import TABLE_ENDINGS, columns_of_file, plan_columns
-from crossfeed.schema import Schema, conversion
+from crossfeed.scenarios.history import History
+from crossfeed.scenarios.plan_table import TABLE_ENDINGS, columns_of_file, columns_of_source, plan_columns
+from crossfeed.schema import Schema
 from crossfeed.show.tables import plural
 
 STILL = ("MSG", "CYCLE832")  # calls that move nothing
@@ -40,8 +38,7 @@ class Overrides:
     spindle: float = 100.0
 
     def __post_init__(self) -> None:
-        for knob in _KNOBS:
-            value = getattr(self, knob)
+        for knob, value in vars(self).items():
             if not (math.isfinite(value) and 1.0 <= value <= 1000.0):
                 raise ProgramError(
                     f"A {knob} override of {value:g} % was asked for.",
@@ -53,23 +50,16 @@ class Overrides:
         """With what stands behind the @ of a plan: `feed=80,spindle=90`."""
         changes: dict[str, Any] = {}
         for part in text.split(","):
-            knob, _, value = part.partition("=")
+            knob, _, value = (word.strip() for word in part.partition("="))
+            if knob not in vars(self):
+                raise ProgramError(f"There is no override '{knob}'.", expected=f"one of {', '.join(vars(self))}")
             try:
-                changes[_knob(knob.strip())] = float(value.strip().removesuffix("%"))
+                changes[knob] = float(value.removesuffix("%"))
             except ValueError as error:
                 raise ProgramError(
                     f"The override '{part}' cannot be read.", expected="a knob and per cent, such as feed=80"
                 ) from error
         return replace(self, **changes)
-
-
-_KNOBS = tuple(Overrides.__dataclass_fields__)
-
-
-def _knob(name: str) -> str:
-    if name not in _KNOBS:
-        raise ProgramError(f"There is no override '{name}'.", expected=f"one of {', '.join(_KNOBS)}")
-    return name
 
 
 def plan_program(
@@ -191,9 +181,8 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
     if isinstance(source, PlannedCommands):
         return source
     if not isinstance(source, str | Path):
-        return PlannedCommands(
-            f"plan {number}", "array", None, plan_columns(_columns(source, history), schema, period, "plan")
-        )
+        rows = plan_columns(columns_of_source(source, history), schema, period, "plan")
+        return PlannedCommands(f"plan {number}", "array", None, rows)
     text = str(source)
     if text == FOLLOWED:
         return _followed(history)
@@ -207,61 +196,13 @@ def _read(source: Any, history: History, overrides: Overrides, limits: MotionLim
             remedy="Write the changed commands to a CSV in their columns, with a row for each time, and name it.",
         )
     if ending in TABLE_ENDINGS:
-        return PlannedCommands(
-            Path(path).name, "file", Path(path).name, plan_columns(columns_of_file(path), schema, period, path)
-        )
+        rows, name = plan_columns(columns_of_file(path), schema, period, path), Path(path).name
+        return PlannedCommands(name, "file", name, rows)
     overrides = overrides.updated(knobs) if path != text else overrides
     commands, remarks = plan_program(path, schema, period, overrides, limits, unsigned=history.command_low)
     name = path.removeprefix(PREFIX) if path.startswith(PREFIX) else Path(path).name
     shown = f"{name}@{knobs}" if path != text else name
     return PlannedCommands(shown, "program", name, commands, remarks)
-
-
-def _columns(source: Any, history: History) -> dict[str, Any]:
-    """Named columns of a frame or table whose clock fits the history; a bare array must hold the commands in order."""
-    if isinstance(source, np.ndarray):
-        names = history.schema.command_names
-        if source.ndim != 2 or source.shape[1] != len(names):
-            raise TableError(
-                f"A plan is an array of the shape {source.shape}.",
-                expected=f"(rows, {len(names)}), columns {', '.join(names)}",
-            )
-        return dict(zip(names, source.T))
-    rows = source.to_polars() if isinstance(source, Table) else to_polars(source, "plan")
-    named = {read_header(column).name: column for column in rows.columns}
-    if "session" in named and rows[named["session"]].n_unique() > 1:
-        raise TableError(
-            f"The plan holds {rows[named['session']].n_unique()} sessions.",
-            expected="the rows of one plan, in order",
-            remedy="Keep the rows of one session.",
-        )
-    columns: dict[str, Any] = {column: rows[column] for column in rows.columns}
-    if "time" not in named:
-        return columns
-    column, stamps = named["time"], rows[named["time"]]
-    if stamps.dtype.is_temporal():
-        seconds = stamps.dt.timestamp("us") / 1e6
-        columns[column] = seconds = seconds - (seconds[0] or 0.0)
-    elif stamps.dtype.is_numeric():
-        seconds = stamps * conversion(read_header(column).unit or "s", "s").scale
-    else:
-        raise TableError(f"The column '{column}' of the plan holds {stamps.dtype}.", expected="seconds, or time stamps")
-    _check_begin(seconds[0], history)
-    return columns
-
-
-def _check_begin(begin: float | None, history: History) -> None:
-    """A plan counts from its own beginning, or goes on where the history ends; anything between is a mistake."""
-    period, now = history.period, history.clock
-    expected = (0.0, period) if now is None else (0.0, period, now + period)
-    if begin is None or any(abs(begin - start) <= ON_THE_CLOCK * period for start in expected):
-        return
-    after = "" if now is None else f"from {now + period:,.6g} s on, or one "
-    raise TableError(
-        f"The plan begins at {begin:,.6g} s, but the history ends at {now or 0.0:,.6g} s.",
-        expected=f"a plan {after}that counts from 0 or {period:g} s",
-        remedy="Take the rows that follow the history, or leave the time out.",
-    )
 
 
 def _followed(history: History) -> PlannedCommands:

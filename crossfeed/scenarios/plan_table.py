@@ -1,70 +1,89 @@
-"""Plans as CSV or Parquet: one row per period, one column per command, units in brackets where they differ."""
+"""Plans as files, frames and arrays: a row per period, a column per command, units in brackets where they differ."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crossfeed.errors import TableError
-from crossfeed.logs.frames import read_header
-from crossfeed.logs.table import KEYS
+from crossfeed.logs.frames import read_header, to_polars
+from crossfeed.logs.table import KEYS, Table
 from crossfeed.programs.trajectory import CSV_HEADER
-from crossfeed.scenarios.history import ON_THE_CLOCK
+from crossfeed.scenarios.history import ON_THE_CLOCK, History
 from crossfeed.schema import Schema, conversion
+
+if TYPE_CHECKING:
+    import polars as pl
 
 TABLE_ENDINGS = (".csv", ".parquet", ".pq")
 NamedColumns = dict[str, tuple[str, str | None]]  # for every name the column and the unit it states
-# The commonest small table is read without a library: one header line, commas, a number in every cell.
-_LARGEST = 1 << 20  # bytes; beyond it a library is quicker, its start included
-_NAMES = re.compile(rb"[A-Za-z_][\w \[\]/%^*.-]*(,[A-Za-z_][\w \[\]/%^*.-]*)*")
-_NUMBER = rb"-?\d+(\.\d+)?([eE][+-]?\d+)?"
-_LINE = re.compile(_NUMBER + rb"(," + _NUMBER + rb")*")
 
 
 def columns_of_file(path: Path | str) -> dict[str, Any]:
     """The columns of a file under their full headers."""
-    path = Path(path)
-    if not path.is_file():
-        raise TableError(f"There is no plan {path}.", remedy="Check the path.")
-    plain = plain_columns(path) if path.suffix.lower() == ".csv" else None
-    if plain is not None and "session" not in plain:
-        return plain
-    # A quarter of a second to import, which the plans of most people do not need.
+    # A quarter of a second to import, which plans that are no files do not need.
     import polars as pl
 
     from crossfeed.logs.delimited import read_whole
 
+    path = Path(path)
+    if not path.is_file():
+        raise TableError(f"There is no plan {path}.", remedy="Check the path.")
     try:
         frame = read_whole(path, fewest=1) if path.suffix.lower() == ".csv" else pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise TableError(f"The plan {path} cannot be read as Parquet.", expected="a whole Parquet file") from error
-    if "session" in frame.columns and frame["session"].n_unique() > 1:
-        raise TableError(
-            f"The plan {path} holds {frame['session'].n_unique()} sessions.",
-            expected="the rows of one plan, in order",
-            remedy="Keep the rows of one session.",
-        )
+    _check_session(frame, f"plan {path}")
     return {name: frame[name] for name in frame.columns}
 
 
-def plain_columns(path: Path) -> dict[str, np.ndarray] | None:
-    """The columns of a small plain CSV; None for any other file, which `machines.delimited` reads or refuses."""
-    try:
-        if path.stat().st_size > _LARGEST:
-            return None
-        header, *lines = path.read_bytes().replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n")
-    except OSError:
-        return None
-    names = header.decode("ascii", "replace").split(",")
-    if not lines or not _NAMES.fullmatch(header) or len(set(names)) < len(names) or names != [n.strip() for n in names]:
-        return None
-    rows = [line.split(b",") for line in lines if _LINE.fullmatch(line)]
-    if len(rows) < len(lines) or any(len(row) != len(names) for row in rows):
-        return None
-    return dict(zip(names, np.array(rows, dtype=object).astype(np.float64).T.copy(), strict=True))
+def columns_of_source(source: Any, history: History) -> dict[str, Any]:
+    """Named columns of a frame or table whose clock fits the history; a bare array must hold the commands in order."""
+    if isinstance(source, np.ndarray):
+        names = history.schema.command_names
+        if source.ndim != 2 or source.shape[1] != len(names):
+            raise TableError(
+                f"A plan is an array of the shape {source.shape}.",
+                expected=f"(rows, {len(names)}), columns {', '.join(names)}",
+            )
+        return dict(zip(names, source.T))
+    rows = source.to_polars() if isinstance(source, Table) else to_polars(source, "plan")
+    _check_session(rows, "plan")
+    columns: dict[str, Any] = {column: rows[column] for column in rows.columns}
+    column = next((column for column in rows.columns if read_header(column).name == "time"), None)
+    if column is None:
+        return columns
+    stamps = rows[column]
+    if stamps.dtype.is_temporal():
+        seconds = stamps.dt.timestamp("us") / 1e6
+        columns[column] = seconds = seconds - (seconds[0] or 0.0)
+    elif stamps.dtype.is_numeric():
+        seconds = stamps * conversion(read_header(column).unit or "s", "s").scale
+    else:
+        raise TableError(f"The column '{column}' of the plan holds {stamps.dtype}.", expected="seconds, or time stamps")
+    # A plan counts from its own beginning, or goes on where the history ends; anything between is a mistake.
+    period, now, begin = history.period, history.clock, seconds[0]
+    starts = (0.0, period) if now is None else (0.0, period, now + period)
+    if begin is not None and all(abs(begin - start) > ON_THE_CLOCK * period for start in starts):
+        after = "" if now is None else f"from {now + period:,.6g} s on, or one "
+        raise TableError(
+            f"The plan begins at {begin:,.6g} s, but the history ends at {now or 0.0:,.6g} s.",
+            expected=f"a plan {after}that counts from 0 or {period:g} s",
+            remedy="Take the rows that follow the history, or leave the time out.",
+        )
+    return columns
+
+
+def _check_session(rows: "pl.DataFrame", origin: str) -> None:
+    column = next((column for column in rows.columns if read_header(column).name == "session"), None)
+    if column is not None and rows[column].n_unique() > 1:
+        raise TableError(
+            f"The {origin} holds {rows[column].n_unique()} sessions.",
+            expected="the rows of one plan, in order",
+            remedy="Keep the rows of one session.",
+        )
 
 
 def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, origin: str) -> np.ndarray:
@@ -96,7 +115,14 @@ def plan_columns(columns: Mapping[str, Any], schema: Schema, period: float, orig
         ],
         axis=1,
     )
-    _check_complete(commands, schema, period, origin)
+    bad = ~np.isfinite(commands)
+    if bad.any():
+        row, column = (int(index[0]) for index in np.nonzero(bad))
+        raise TableError(
+            f"The {origin} lacks {schema.command_names[column]} in row {row + 1} ({(row + 1) * period:g} s), "
+            f"one of {int(bad.sum())} entries without a finite number.",
+            expected="a finite number of every command in every row",
+        )
     return commands
 
 
@@ -124,10 +150,8 @@ def named_columns(
 
 
 def _numbers(values: Any, header: str, origin: str) -> np.ndarray:
-    # A polars column with nulls becomes None in an object array unless it is asked for floats.
     try:
-        raw = values.to_numpy() if hasattr(values, "to_numpy") else values
-        array = np.asarray([np.nan if value is None else value for value in np.asarray(raw).tolist()], dtype=np.float64)
+        array = np.array(values.to_numpy() if hasattr(values, "to_numpy") else values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise TableError(
             f"Column '{header}' of the {origin} holds something that is no number: {error}", expected="numbers"
@@ -164,14 +188,3 @@ def _check_clock(time: np.ndarray, period: float, origin: str) -> None:
         remedy=f"Average the commands over each {period:g} s (crossfeed program PART --csv does with --rate "
         f"{1.0 / period:g}), or give the NC program itself.",
     )
-
-
-def _check_complete(commands: np.ndarray, schema: Schema, period: float, origin: str) -> None:
-    bad = ~np.isfinite(commands)
-    if bad.any():
-        row, column = (int(index[0]) for index in np.nonzero(bad))
-        raise TableError(
-            f"The {origin} lacks {schema.command_names[column]} in row {row + 1} ({(row + 1) * period:g} s), "
-            f"one of {int(bad.sum())} entries without a finite number.",
-            expected="a finite number of every command in every row",
-        )

@@ -1,18 +1,21 @@
-"""What a what-if says: one type that terminal, forecast.json, figure, report and studio render (docs/forecast.md)."""
+"""The answer to a what-if: one type that terminal, forecast.json, figure, report and studio render."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from crossfeed.configuration import recorded
+from crossfeed.errors import ConfigError
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.files import atomic_file, plain
+from crossfeed.files import plain
 from crossfeed.scenarios.measures import ENERGY_UNIT, LEVELS, Estimate, Peak
 from crossfeed.show.tables import ResultTable, ShownByTables, named
 
 if TYPE_CHECKING:
+    import polars
+    from matplotlib.figure import Figure as Drawn
+
     from crossfeed.show.figures import Figure
 
 FORMAT = "crossfeed-forecast/1"
@@ -79,16 +82,12 @@ class PlanForecast:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class PlanComparison:
+@dataclass(frozen=True, kw_only=True)
+class PlanComparison(Estimate):
     """The energy of the second plan minus that of the first, sample by sample: shared chance cancels."""
 
     first: str
     second: str
-    mean: float
-    low: float
-    high: float
-    level: float
     unit: str
     probability_less: float
     reading: str = ""
@@ -107,8 +106,17 @@ class SamplingSettings:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class WhatIfResult(ShownByTables):
-    """What forecast.json holds."""
+class WhatIf(ShownByTables):
+    """The answer, as forecast.json holds it; `paths` are the sampled futures (samples, rows, sensors), if just made.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> rows = cf.Table.read("a.parquet").to_polars()[:80]
+        >>> answer = cf.what_if("run", rows[:40], {"as planned": rows[40:48]}, samples=20)
+        >>> answer.paths["as planned"].shape[:2], answer.to_polars().columns[:2]
+        ((20, 8), ['plan', 'time'])
+        >>> answer.plot().savefig("what_if.png")
+    """
 
     format: str = FORMAT
     model: ModelFacts
@@ -120,6 +128,7 @@ class WhatIfResult(ShownByTables):
     plans: dict[str, PlanForecast]
     comparisons: list[PlanComparison]
     warnings: list[str]
+    paths: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def title(self) -> str:
@@ -129,18 +138,53 @@ class WhatIfResult(ShownByTables):
         return f"{past.machine}, session {past.session} from {past.at:g} s on: {futures}"
 
     @property
+    def readings(self) -> tuple[str, ...]:
+        """Every later plan against the first in a sentence; it says "cannot tell" where the futures do."""
+        return tuple(comparison.reading for comparison in self.comparisons)
+
+    @property
     def all_warnings(self) -> tuple[str, ...]:
         """What speaks against trusting the answer, of all plans and of some."""
         return (*self.warnings, *merged_warnings({name: plan.warnings for name, plan in self.plans.items()}))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        """What forecast.json holds, as plain data."""
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self) if item.name != "paths"}
 
     @classmethod
     def from_dict(cls, content: Any, origin: str = "The forecast") -> Self:
-        """The very answer that `to_dict` wrote; content that is none is refused."""
+        """The very answer that `to_dict` wrote, without its futures; content that is none is refused."""
         return recorded(cls, content, origin, "a what-if", "crossfeed what-if", "Ask again.")
+
+    def to_polars(self) -> "polars.DataFrame":
+        """One row per plan, time and sensor: mean and quantiles of the sampled futures."""
+        import polars
+
+        parts = []
+        for name, plan in self.plans.items():
+            for sensor, forecast in plan.sensors.items():
+                constant = {"sensor": sensor, "unit": self.sensors[sensor].unit, "mean": forecast.mean}
+                quantiles = {f"q{level:g}": forecast.quantiles[str(level)] for level in LEVELS}
+                parts.append(polars.DataFrame({"plan": name, "time": plan.time, **constant, **quantiles}))
+        return polars.concat(parts)
+
+    def to_pandas(self) -> Any:
+        """The same rows as a pandas frame."""
+        from crossfeed.logs.frames import to_pandas
+
+        return to_pandas(self.to_polars())
+
+    def plot(self, sensors: Sequence[str] = ()) -> "Drawn":
+        """All plans in one figure: fans of the sensors, the commands below, energy at the side."""
+        from crossfeed.scenarios.figure import what_if_figure
+        from crossfeed.show.drawing import draw
+
+        unknown = [name for name in sensors if name not in self.sensors]
+        if unknown:
+            raise ConfigError(
+                f"The sensor '{unknown[0]}' is none of the forecast.", expected=f"some of {', '.join(self.sensors)}"
+            )
+        return draw(what_if_figure(self, sensors))
 
     def tables(self) -> list[ResultTable]:
         """Plans side by side, and the highest values under each."""
@@ -153,30 +197,6 @@ class WhatIfResult(ShownByTables):
         from crossfeed.scenarios.figure import figures
 
         return list(figures(self).values())
-
-    def columns(self) -> dict[str, list[Any]]:
-        """One entry per plan, time and sensor in each column: mean and quantiles of the sampled futures."""
-        columns: dict[str, list[Any]] = {
-            name: [] for name in ("plan", "time", "sensor", "unit", "mean", *(f"q{level:g}" for level in LEVELS))
-        }
-        for name, plan in self.plans.items():
-            rows = len(plan.time)
-            for sensor, forecast in plan.sensors.items():
-                constant = {"plan": name, "sensor": sensor, "unit": self.sensors[sensor].unit}
-                moving = {"time": plan.time, "mean": forecast.mean}
-                moving |= {f"q{level:g}": forecast.quantiles[str(level)] for level in LEVELS}
-                for column, values in (moving | {key: [value] * rows for key, value in constant.items()}).items():
-                    columns[column] += values
-        return columns
-
-    def write_csv(self, path: Path | str) -> None:
-        """One row per plan, time and sensor."""
-        columns = self.columns()
-        with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(",".join(columns) + "\n")
-            for name, time, sensor, unit, *values in zip(*columns.values(), strict=True):
-                quoted = '"' + name.replace('"', '""') + '"'
-                file.write(f"{quoted},{time:g},{sensor},{unit},{','.join(f'{value:.6g}' for value in values)}\n")
 
 
 def merged_warnings(warnings: Mapping[str, Sequence[str]]) -> list[str]:

@@ -4,7 +4,8 @@ A block of rows, as many as the last trained horizon reaches, is forecast at onc
 is the history of the next block. Row 256 stands on 16 forecasts made on forecasts, not on 256. Every path keeps to one
 network of an ensemble. Only some paths are read by their network; the others follow one of them and draw their own
 chance from what is said of it: distributions of single rows cost a network, draws from them cost nothing. The random
-numbers are persistent in time, mirrored in pairs, and shared between plans that agree.
+numbers are persistent in time, mirrored in pairs, and shared between plans that agree. Questions of several people that
+come at the same time share one pass of the network.
 
 N samples, G paths that are read, S paths of a share, B windows, E members, T planned rows, L rows of a block, K context
 rows, C sensors, P present ones, A commands, R measured rows."""
@@ -320,18 +321,9 @@ class Rollout:
         roll_forward(self.model, read(self._x_RC[-context:].expand(len(read_G), -1, -1)), len(plan), follow, read)
 
 
-# Questions that come at the same time share one pass of the network.
-
-
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 AnswerAll = Callable[[Sequence[Question]], Sequence[Answer | Exception]]
-
-
-@dataclass(eq=False)
-class _Waiting(Generic[Question, Answer]):
-    question: Question
-    answer: "asyncio.Future[Answer]"
 
 
 class SharedPass(Generic[Question, Answer]):
@@ -339,7 +331,7 @@ class SharedPass(Generic[Question, Answer]):
 
     def __init__(self, answer_all: AnswerAll[Question, Answer], most: int) -> None:
         self.answer_all, self.most = answer_all, most
-        self._queue: deque[_Waiting[Question, Answer]] = deque()
+        self._queue: deque[tuple[Question, asyncio.Future[Answer]]] = deque()
         self._thread = ThreadPoolExecutor(1, "forecasts")
         self._worker: asyncio.Task[None] | None = None
 
@@ -350,31 +342,28 @@ class SharedPass(Generic[Question, Answer]):
     async def ask(self, question: Question) -> Answer:
         """Wait for the answer; cancelling takes the question out of the queue."""
         loop = asyncio.get_running_loop()
-        entry: _Waiting[Question, Answer] = _Waiting(question, loop.create_future())
-        self._queue.append(entry)
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._queue.append((question, answer))
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
-        return await entry.answer
+        return await answer
 
     async def _work(self) -> None:
         """Answer until no question waits."""
         loop = asyncio.get_running_loop()
         while self._queue:
             taken = [self._queue.popleft() for _ in range(min(self.most, len(self._queue)))]
-            taken = [entry for entry in taken if not entry.answer.done()]
+            taken = [(question, waiting) for question, waiting in taken if not waiting.done()]
             if not taken:
                 continue
             try:
-                answers = await loop.run_in_executor(self._thread, self.answer_all, [entry.question for entry in taken])
+                answers = await loop.run_in_executor(self._thread, self.answer_all, [question for question, _ in taken])
             except Exception as error:  # a mistake of ours must not leave anybody waiting
                 answers = [error] * len(taken)
-            for entry, answer in zip(taken, answers, strict=True):
-                if entry.answer.done():
-                    continue
-                if isinstance(answer, Exception):
-                    entry.answer.set_exception(answer)
-                else:
-                    entry.answer.set_result(answer)
+            for (_, waiting), answer in zip(taken, answers, strict=True):
+                if not waiting.done():
+                    failed = isinstance(answer, Exception)
+                    (waiting.set_exception if failed else waiting.set_result)(answer)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Let the thread end."""

@@ -5,16 +5,16 @@ N samples, T rows, C sensors, Q quantile levels.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.evaluation.result import ModelFacts
-from crossfeed.files import write_sealed
+from crossfeed.files import atomic_file, write_sealed
 from crossfeed.programs.motion import MotionLimits
 from crossfeed.scenarios.history import History
 from crossfeed.scenarios.measures import (
@@ -40,87 +40,15 @@ from crossfeed.scenarios.result import (
     SamplingSettings,
     SensorForecast,
     Values,
-    WhatIfResult,
+    WhatIf,
 )
 from crossfeed.scenarios.rollout import PERSISTENCE, Rollout, shared_chance, standard_noise
 from crossfeed.schema import Channel
 from crossfeed.show.figures import save_figure
-from crossfeed.show.tables import ResultTable, ShownByTables, significant
-
-if TYPE_CHECKING:
-    import polars
-    from matplotlib.figure import Figure as Drawn
-
-    from crossfeed.show.figures import Figure
+from crossfeed.show.tables import significant
 
 FAINTEST = 0.001  # of what the first plan itself is unsure by: a difference too small to be measured
 _SHOWN_ROWS = 60
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class WhatIf(ShownByTables):
-    """The answer: `result` is what forecast.json holds, `paths` the sampled futures (samples, rows, sensors).
-
-    Examples:
-        >>> import crossfeed as cf
-        >>> rows = cf.Table.read("a.parquet").to_polars()[:80]
-        >>> answer = cf.what_if("run", rows[:40], {"as planned": rows[40:48]}, samples=20)
-        >>> answer.paths["as planned"].shape[:2], answer.to_polars().columns[:2]
-        ((20, 8), ['plan', 'time'])
-        >>> answer.plot().savefig("what_if.png")
-    """
-
-    result: WhatIfResult
-    plans: dict[str, PlannedCommands]
-    paths: dict[str, np.ndarray]
-    history: History
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """Every later plan against the first in a sentence; it says "cannot tell" where the futures do."""
-        return tuple(comparison.reading for comparison in self.result.comparisons)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What speaks against trusting the answer."""
-        return self.result.all_warnings
-
-    def to_dict(self) -> dict[str, Any]:
-        """What forecast.json holds, as plain data."""
-        return self.result.to_dict()
-
-    def to_polars(self) -> "polars.DataFrame":
-        """One row per plan, time and sensor: mean and quantiles of the sampled futures."""
-        import polars
-
-        return polars.DataFrame(self.result.columns())
-
-    def to_pandas(self) -> Any:
-        """The same rows as a pandas frame."""
-        from crossfeed.logs.frames import to_pandas
-
-        return to_pandas(self.to_polars())
-
-    def plot(self, sensors: Sequence[str] = ()) -> "Drawn":
-        """All plans in one figure: fans of the sensors, the commands below, energy at the side."""
-        from crossfeed.scenarios.figure import what_if_figure
-        from crossfeed.show.drawing import draw
-
-        check_sensors(
-            sensors,
-            self.history.schema,
-            np.isin(self.history.schema.sensor_names, list(self.result.sensors)),
-            "The sensor",
-        )
-        return draw(what_if_figure(self.result, sensors))
-
-    def tables(self) -> list[ResultTable]:
-        """Plans side by side, and the highest values under each."""
-        return self.result.tables()
-
-    def figures(self) -> "list[Figure]":
-        """One figure for each sensor: the past, the fan of each plan, the commands."""
-        return self.result.figures()
 
 
 def what_if(
@@ -159,54 +87,33 @@ def what_if(
         for plan in read
     ]
     paths = dict(zip((plan.name for plan in read), rollout.sample_all(read, noises, go_on), strict=True))
-    config = opened.model.config
-    settings = SamplingSettings(samples, seed, PERSISTENCE, config.context, tuple(opened.model.horizons), LEVELS)
-    result = _result(opened, history, read, paths, rollout.present, limits, settings)
-    _write(result, tuple(channels), out, plot)
-    return WhatIf(result, {plan.name: plan for plan in read}, paths, history)
-
-
-def _result(
-    opened: OpenedModel,
-    history: History,
-    plans: Sequence[PlannedCommands],
-    paths: Mapping[str, np.ndarray],
-    present: np.ndarray,
-    limits: Mapping[str, float],
-    settings: SamplingSettings,
-) -> WhatIfResult:
-    sensors = described(history.schema.sensors)
-    shown = list(compress(sensors, present))
-    forecasts = {}
-    for plan in plans:
+    config, schema, present = opened.model.config, history.schema, rollout.present
+    sensors_shown, forecasts = described(schema.sensors), {}
+    for plan in read:
         warnings = [*warnings_of(plan, history, opened.provenance), *doubt_about(opened.model, history, plan)]
         forecasts[plan.name] = plan_forecast(plan, paths[plan.name], history, present, limits, warnings)
-    first, *others = [(plan.name, paths[plan.name]) for plan in plans]
+    first, *others = paths.items()
     comparisons = (compared(first, other, history, present) for other in others)
-    return WhatIfResult(
+    answer = WhatIf(
         model=ModelFacts(opened.path.name, opened.forecaster.name, opened.sha256),
         history=rows_before(history, present),
-        settings=settings,
-        sensors={name: sensors[name] for name in shown},
-        commands=described(history.schema.commands),
-        absent=[name for name in sensors if name not in shown],
+        settings=SamplingSettings(samples, seed, PERSISTENCE, config.context, tuple(opened.model.horizons), LEVELS),
+        sensors=dict(compress(sensors_shown.items(), present)),
+        commands=described(schema.commands),
+        absent=list(compress(schema.sensor_names, ~present)),
         plans=forecasts,
         comparisons=[comparison for comparison in comparisons if comparison is not None],
         warnings=list(warnings_about(history, opened.provenance)),
+        paths=paths,
     )
-
-
-def _write(result: WhatIfResult, channels: tuple[str, ...], out: Path | str | None, plot: Path | str | None) -> None:
-    """The files asked for, each whole or not at all."""
     if out is not None:
-        write_sealed(Path(out) / "forecast.json", result.to_dict())
-        result.write_csv(Path(out) / "forecast.csv")
+        write_sealed(Path(out) / "forecast.json", answer.to_dict())
+        with atomic_file(Path(out) / "forecast.csv") as temporary:
+            answer.to_polars().write_csv(temporary, float_precision=6)
         plot = Path(out) / "forecast.png" if plot is None else plot
     if plot is not None:
-        from crossfeed.scenarios.figure import what_if_figure
-        from crossfeed.show.drawing import draw
-
-        save_figure(draw(what_if_figure(result, channels)), plot)
+        save_figure(answer.plot(channels), plot)
+    return answer
 
 
 def rows_before(history: History, present: np.ndarray) -> RowsBefore:
@@ -271,16 +178,9 @@ def compared(
     difference, less, first_energy = Estimate.of(after - before), float((after < before).mean()), Estimate.of(before)
     sentence = reading(first[0], second[0], difference, less, FAINTEST * (first_energy.high - first_energy.low))
     return PlanComparison(
-        first[0],
-        second[0],
-        difference.mean,
-        difference.low,
-        difference.high,
-        difference.level,
-        ENERGY_UNIT,
-        less,
-        sentence,
-    )
+        **asdict(difference), first=first[0], second=second[0], unit=ENERGY_UNIT, probability_less=less,
+        reading=sentence,
+    )  # fmt: skip
 
 
 def reading(first: str, second: str, estimate: Estimate, less: float, faintest: float = 0.0) -> str:
@@ -309,7 +209,7 @@ def _energy(plan: PlannedCommands, paths_NTC: np.ndarray, history: History, pres
         # A row without a reading leaves the sum undefined; it becomes null, not a smaller energy.
         truth = float(energies(plan.truth, history.schema, names, history.period))
         truth = truth if np.isfinite(truth) else None
-    return PlanEnergy(estimate.mean, estimate.low, estimate.high, estimate.level, ENERGY_UNIT, names, truth)
+    return PlanEnergy(**asdict(estimate), sensors=names, truth=truth)
 
 
 def _columns(names: Sequence[str], rows: np.ndarray) -> dict[str, Values]:

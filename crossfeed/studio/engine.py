@@ -137,4 +137,4 @@ class ForecastEngine:
         answer = what_if(
             self.opened, history, plans, samples=asked.samples, seed=asked.seed, limits=asked.limits, go_on=go_on
         )
-        return {**answer.to_dict(), "doubts": list(answer.warnings)}
+        return {**answer.to_dict(), "doubts": list(answer.all_warnings)}

@@ -2,20 +2,19 @@
 
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast, StudentTail
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.margins import StudentTail
-from crossfeed.control.planner import _LATE, PlannerConfig, _asked, _lateness, plan_ahead, plan_whole
-from crossfeed.control.score import Score, _estimate, highest_feed_met
+from crossfeed.control.planner import _LATE, PlannerConfig, _lateness, plan_ahead, plan_whole
+from crossfeed.control.score import Score, highest_feed_met
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
+from crossfeed.scenarios.measures import Estimate
 from crossfeed.schema import Channel, canonical
 from crossfeed.sim.physics.catalogue import machine_named
 from tests.control.conftest import PROGRAM, known_forecast
@@ -170,7 +169,7 @@ def test_a_plan_by_blocks_had_other_feeds_inside_of_a_block(timeline, law):
     load_T = 5.0 + 4.0 * np.sin(np.arange(len(timeline)))
     task = read_task(None, {"limits": ["spindle_torque<=10"], "resolution": "block", "slew": 10.0})
     forecast = known_loads(timeline, load_T)
-    planned = plan_ahead(forecast, law, task, canonical(), PlannerConfig())
+    planned = plan_ahead(Score(forecast, law, task, canonical()), PlannerConfig(), (1.0, 1.0), task.risk)
     for line in np.unique(timeline.line_T[timeline.feed_share_T > 0.99]):
         own = (timeline.line_T == line) & (timeline.feed_share_T > 0.99)
         assert np.ptp(planned.feed_T[own]) < 1e-6
@@ -200,10 +199,9 @@ def test_a_row_that_began_before_a_heavy_cut_carried_its_feed_into_it(timeline, 
     assert decision.feed_T[heavy + 1] == pytest.approx(1.2, abs=0.01)
 
 
-def test_a_gain_is_told_with_the_quantiles_of_its_confidence():
-    gain = _estimate(np.random.default_rng(0).permutation(39) + 1.0, 0.95)
+def test_an_estimate_has_the_quantiles_of_its_level():
+    gain = Estimate.of(np.random.default_rng(0).permutation(39) + 1.0, 0.9)
     assert (gain.mean, gain.low, gain.high) == pytest.approx((20.0, 2.0, 38.0))
-    assert gain.level == pytest.approx(0.9)
 
 
 def test_a_feed_per_turn_follows_the_spindle_where_most_of_a_place_is_fed_so(timeline, law):
@@ -232,7 +230,7 @@ def test_lateness_begins_where_the_given_time_ends(timeline, law):
     for seconds, late in ((timeline.seconds + 5.0, 0.0), (timeline.seconds, 0.0), (timeline.seconds - 2.0, 2.0)):
         task = read_task(None, {"objective": {"minimise": "energy", "within": f"{seconds} s"}})
         score = Score(known_forecast(timeline, 2.0), law, task, canonical())
-        assert _lateness(task, score, ones, ones) == pytest.approx(_LATE * late)
+        assert _lateness(score, ones, ones) == pytest.approx(_LATE * late)
 
 
 def test_a_section_of_a_forecast_is_as_long_as_its_loads(timeline):
@@ -240,25 +238,6 @@ def test_a_section_of_a_forecast_is_as_long_as_its_loads(timeline):
     assert len(part) == 7
     assert part.paths["spindle_torque"].shape[1] == len(part.doubt_T) == 7
     assert part.middle["spindle_torque"].tolist() == part.tails["spindle_torque"].load_T.tolist() == [*range(6, 13)]
-
-
-def test_what_the_model_expects_above_the_law_is_added_to_everything_that_is_said_of_a_load(timeline, law):
-    """The cautious load sank where the model expected more than the law."""
-    task, names = read_task(None, {"limits": ["spindle_torque<=40"]}), canonical().sensor_names
-    forecast, ones = known_loads(timeline, np.full(len(timeline), 3.0)), np.ones(len(timeline))
-    mean_RC = np.zeros((len(timeline), len(names)))
-    mean_RC[:, names.index("spindle_torque")] = 7.0
-    forecaster = SimpleNamespace(
-        reach=len(timeline), model=SimpleNamespace(schema=canonical()), expected=lambda _: (mean_RC, 0.5 * ones)
-    )
-    asked = _asked(forecast, forecaster, Score(forecast, law, task, canonical()), ones, ones)
-    more_T = 7.0 - forecast.paths["spindle_torque"].mean(axis=0)
-    assert asked.paths["spindle_torque"] - forecast.paths["spindle_torque"] == pytest.approx(
-        np.broadcast_to(more_T, forecast.paths["spindle_torque"].shape)
-    )
-    assert asked.high["spindle_torque"] - forecast.high["spindle_torque"] == pytest.approx(more_T)
-    assert asked.tails["spindle_torque"].load_T == pytest.approx(3.0 + more_T)
-    assert asked.doubt_T == pytest.approx(0.5 * ones)
 
 
 def test_a_meter_of_the_whole_machine_was_added_to_the_drives_that_it_holds(timeline, law):

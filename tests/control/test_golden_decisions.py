@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from crossfeed.control.earlier_runs import LoggedRows, Scatter, find_runs, smoothed
-from crossfeed.control.load_calibration import CutScores, LimitedSensor, LoadCalibration
-from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast
+from crossfeed.control.load_calibration import LoadCalibration, student_tail
+from crossfeed.control.load_forecast import CuttingLaw, KnownLoad, LoadForecast, StudentTail
 from crossfeed.control.machine import Workpiece
-from crossfeed.control.margins import StudentMargin, StudentTail
 from crossfeed.control.planner import PlannerConfig, SearchConfig, plan_ahead, plan_whole, search
 from crossfeed.control.score import Score, decide
 from crossfeed.control.task import read_task
@@ -47,14 +46,12 @@ SENSORS = ("spindle_torque", "x_torque", "spindle_power", "z_power")
 HELD: dict[str, dict[str, list[float]]] = {
     "timelines": {
         "length, 1 s": [35, 35, 35],
-        "places, 1 s": [413474.885, 137.3, 9.2, 1983, -32],
-        "rest, 1 s": [469560.198, 102.42, 21.43, 1777, -36],
+        "places, 1 s": [413474.885, 137.3, 9.2, 1983],
         "cutting, 1 s": [126, 299],
         "knobs, 1 s": [208.859988, 432488.058, 3824.7577],
         "knots, 1 s": [1214, 906],
         "length, 0.5 s": [69, 69, 34.5],
-        "places, 0.5 s": [55243.5647, 238.2, 34.5, 3745, -102],
-        "rest, 0.5 s": [238252.244, 102.16, 16.17, 983, -76],
+        "places, 0.5 s": [55243.5647, 238.2, 34.5, 3745],
         "cutting, 0.5 s": [230, 1019],
         "knobs, 0.5 s": [207.90349, 13070.6129, 14980.6823],
         "knots, 0.5 s": [5084, 1685],
@@ -105,21 +102,19 @@ HELD: dict[str, dict[str, list[float]]] = {
     },
     "readings": {
         "scatter": [0.0940249551, 0.242239899, 1120.13894],
-        "alone": [0.0212835254, 0.0875978881, 21, 0.241824175],
-        "believed": [-0.00893164058, 0.15473276, 21, 0.380630986],
+        "alone": [0, 0.0629285309, 9, 0.177548944],
+        "believed": [-0.094322699, 0.204633165, 9, 0.483037074],
     },
     "experience": {
         "runs": [136.416383, 136.949863, 137.77006, 137.675748],
-        "several: loads": [318.805146, 755.820216, 10438.2603, 1429.73836, 1434.76441],
-        "several: tail": [454.147962, 454.147962, 111, -0.198406298, 0.395194029, 22],
-        "several: margin": [0.0125, 65, 0.480198906],
-        "one: loads": [328.568032, 803.027162, 10430.7201, 1432.39421, 1446.45774],
-        "one: tail": [437.465157, 437.465157, 111, -0.170877653, 0.461092075, 22],
-        "one: margin": [0.0125, 26, 0.620884009],
-        "none: loads": [802.221738, 201000, 19748.4242, 11040.6558, 7183.43335, 1032.11018],
-        "none: tail": [844.026266, 41.3141045, 0, 0, 0.637573768, 9],
-        "none: margin": [0.0125, 13, 1000],
-        "learned": [799.021898, 890.621887, 844.026266, 41.3141045, 67],
+        "several: loads": [738.566893, 935.0125, 19712.7115, 2496.35829, 2513.07336],
+        "several: tail": [869.148135, 869.148135, 201, -0.0751500008, 0.0629285309, 9],
+        "several: margin": [0.0125, 52, 0.040205103],
+        "one: loads": [765.383683, 931.976016, 19601.2659, 2499.47848, 2522.20641],
+        "one: tail": [838.404799, 838.404799, 201, -0.0393241155, 0.0629285309, 9],
+        "one: margin": [0.0125, 13, 0.0760309883],
+        "none: loads": [802.221738, 937.704646, 19748.4242, 11040.6558, 7183.43335, 1032.11018],
+        "none: margin": [0.0125, 30, 2.26746727],
     },
 }
 
@@ -165,12 +160,11 @@ def told_of_timelines() -> dict[str, list[float]]:
     found = {}
     for period, unsigned in ((1.0, True), (0.5, False)):
         whole = timeline(period, unsigned)
-        rest, feed_T = whole.after(4.3, 30), 0.7 + 0.4 * np.abs(np.sin(np.arange(len(whole))))
+        feed_T = 0.7 + 0.4 * np.abs(np.sin(np.arange(len(whole))))
         going = [whole.rows(first, first + 9).under_way(row).sum() for first, row in enumerate(whole.commands_TA)]
         parts = {
             "length": [len(whole), whole.whole, whole.seconds],
-            "places": [whole.commands_TA, whole.feed_share_T, whole.turn_share_T, whole.line_T, whole.cut_T],
-            "rest": [rest.commands_TA, rest.feed_share_T, rest.turn_share_T, rest.line_T, rest.cut_T],
+            "places": [whole.commands_TA, whole.feed_share_T, whole.turn_share_T, whole.line_T],
             "cutting": [whole.cutting, going],
             "knobs": [whole.taken(feed_T, feed_T), *whole.commanded(feed_T, 2.0 - feed_T)],
             "knots": [whole.knots(read_task(None, {"resolution": how}), 3) for how in ("second", "block")],
@@ -241,13 +235,19 @@ def told_of_plans() -> dict[str, list[float]]:
         task = asked(**changes)
         task = task.model_copy(update={"limits": ()}) if name == "both knobs" else task
         seen, config = mill_forecast(0.6 if name == "limits" else 0.3), PlannerConfig()
-        ahead = plan_ahead(seen, LAW, task, canonical(), config, (0.9, 1.0), seed=2)
-        again = plan_ahead(seen, LAW, task, canonical(), config, (1.1, 1.0), 0.97 * ahead.wanted_T2[3:], 1, budget=0.01)
+        score = Score(seen, LAW, task, canonical())
+        ahead = plan_ahead(score, config, (0.9, 1.0), task.risk, 2)
+        again = plan_ahead(score, config, (1.1, 1.0), 0.01, 1, 0.97 * ahead.wanted_T2[3:])
         whole, _ = plan_whole(seen, LAW, task, canonical(), config)
         stretches = timeline().knots(task, 4)
         wavy = 1.0 + 0.15 * np.sin(np.arange(len(timeline())) / 3.0)
         chosen = decide(Score(seen, LAW, task, canonical()), wavy, 2.0 - wavy, stretches, (0.8, 1.1))
-        decisions = {"ahead": ahead.decision, "again": again.decision, "whole": whole, "given": chosen}
+        decisions = {
+            "ahead": decide(score, ahead.feed_T, ahead.spindle_T, ahead.knot_T, (0.9, 1.0), seed=2),
+            "again": decide(score, again.feed_T, again.spindle_T, again.knot_T, (1.1, 1.0), 0.01, 1),
+            "whole": whole,
+            "given": chosen,
+        }
         for planned, decision in decisions.items():
             gains = [[each.gain.mean, each.gain.low, each.gain.high] for each in decision.choices]
             words = sum(len(each.verdict + each.why) for each in decision.choices)
@@ -263,15 +263,13 @@ def told_of_readings() -> dict[str, list[float]]:
     scatter = Scatter.of_runs([load, load[::-1] + 0.1 * draw.standard_normal(90)], cutting)
     found["scatter"] = [scatter.spread, scatter.share, spread_out(smoothed(load, cutting, scatter))]
     for name, like in (("alone", []), ("believed", draw.normal(-0.1, 0.2, 25))):
-        repeat = StudentMargin(np.array(like))
-        for score in draw.normal(0.05, 0.1, 12):
-            repeat.add(float(score), 0.05)
-        found[name] = [repeat.middle, repeat.tail.spread, repeat.tail.freedom, repeat.within(0.01)]
+        tail = student_tail(np.array(like))
+        found[name] = [tail.middle, tail.spread, tail.freedom, tail.within(0.01)]
     return found
 
 
 def told_of_experience() -> dict[str, list[float]]:
-    """Earlier runs are found beside others, from_runs, and learned from; so are forecasts."""
+    """Earlier runs are found beside others and learned from; so are forecasts."""
     whole, draw, found = timeline(), np.random.default_rng(9), {}
     column, runs = canonical().sensor_names.index("spindle_torque"), []
     log = []
@@ -286,32 +284,19 @@ def told_of_experience() -> dict[str, list[float]]:
         )
     runs = find_runs(whole, log)
     found["runs"] = [float(run_TC[:, column].sum()) for run_TC in runs]
-    task, forecast = asked(limits=["spindle_torque<=7"]), mill_forecast()
-    for name, known in (
-        ("several", LoadCalibration(canonical(), LAW, whole, task, runs)),
-        ("one", LoadCalibration(canonical(), LAW, whole, task, runs[:1])),
-        ("none", LoadCalibration(canonical(), LAW, whole, task, [])),
-    ):
-        for place in range(0, len(whole) - 3):
-            if not known.has_runs:
-                known.from_forecast(forecast, 0.0, 0.05, whole.commands_TA[max(place - 1, 0)])
-            known.learn(place + 0.2, place + 1.3, (1.1, 0.95), np.full(17, 3.0 + 0.04 * place))
-        said = known.from_forecast(forecast, 0.0, 0.05, whole.commands_TA[7])
-        if known.has_runs:
-            said = known.from_runs(whole.after(2.6, 20), 2.6, 0.02, samples=24, seed=1)
-        tail, margin = said.tails["spindle_torque"], known.summary(0.05)["margins"]["spindle_torque"]
-        high_T = np.minimum(said.high["spindle_torque"], 1e3)
-        found |= {
-            f"{name}: loads": [
-                spread_out(part) for part in (said.middle["spindle_torque"], high_T, *said.paths.values())
-            ],
-            f"{name}: tail": [*map(spread_out, (tail.load_T, tail.unit_T, tail.known_T)), *vars(tail.tail).values()],
-            f"{name}: margin": [known.of_a_row(0.05), margin["rows"], min(margin["margin"], 1e3)],
-        }
-    sensor = LimitedSensor(canonical().channel("spindle_torque"), np.full(len(whole), 6.0), LAW, whole, [])
-    sensor.learn(CutScores(draw.normal(0.0, 0.6, 40), draw.normal(0.1, 0.7, 30)))
-    middle_T, high_T, load = sensor.from_forecast(forecast, np.arange(len(whole)) < 12, 0.04, 0.1)
-    found["learned"] = [spread_out(part) for part in (middle_T, high_T, load.load_T, load.unit_T, load.known_T)]
+    task, forecast, name = asked(limits=["spindle_torque<=7"]), mill_forecast(), "spindle_torque"
+    scores = {name: draw.normal(0.1, 0.7, 30)}
+    for title, known_runs in (("several", runs), ("one", runs[:1]), ("none", [])):
+        known = LoadCalibration(canonical(), whole, task, known_runs, scores)
+        said = known.from_runs(0.02, samples=24, seed=1) if known_runs else known.from_forecast(forecast, 0.05)
+        margin = known.summary(0.05)["margins"][name]
+        loads_said = (said.middle[name], said.high[name], *said.paths.values())
+        found[f"{title}: loads"] = [spread_out(part) for part in loads_said]
+        if known_runs:
+            tail = said.tails[name]
+            parts = map(spread_out, (tail.load_T, tail.unit_T, tail.known_T))
+            found[f"{title}: tail"] = [*parts, *vars(tail.tail).values()]
+        found[f"{title}: margin"] = [known.risk_of_a_row(0.05), margin["rows"], margin["margin"]]
     return found
 
 

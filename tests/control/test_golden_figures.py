@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, PlannedKnobs, PolicyFeatures
 from crossfeed.control.imagined_episodes import ImaginedEpisodes, draw_branches
 from crossfeed.control.load_forecast import CuttingLaw
 from crossfeed.control.offpolicy import LinearPolicy, judge, with_fitted_propensities
+from crossfeed.control.policy import PolicyFeatures
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import Trial, collect, cost_by_place, idle_start, passed_by_place, trial
+from crossfeed.control.trial import Trial, along, collect, cost_by_place, idle_start, passed_by_place, trial
 from crossfeed.schema import canonical
 from tests.control.conftest import logged, small_model
 from tests.control.test_offpolicy import policy, world
@@ -57,10 +57,11 @@ def spread_out(values: np.ndarray) -> float:
 
 
 def test_runs_take_what_they_took(piece, timeline) -> None:
-    task, past, places = read_task(None, SETTINGS), idle_start(piece), np.arange(len(timeline))
-    taught = trial(piece, timeline, task, AsWritten(), past)
-    wavy = PlannedKnobs("wavy", 1.0 + 0.2 * np.sin(places / 3.0), 1.0 + 0.05 * np.cos(places / 4.0))
-    runs: dict[str, Trial] = {"as written": taught, "wavy": trial(piece, timeline, task, wavy, past)}
+    task, (_, state), places = read_task(None, SETTINGS), idle_start(piece), np.arange(len(timeline))
+    ones = np.ones(len(timeline))
+    taught = trial(piece, timeline, task, along(ones, ones), state)
+    wavy = along(1.0 + 0.2 * np.sin(places / 3.0), 1.0 + 0.05 * np.cos(places / 4.0))
+    runs: dict[str, Trial] = {"as written": taught, "wavy": trial(piece, timeline, task, wavy, state)}
     found = {
         name: [
             run.seconds, run.energy, run.cost, run.passed, run.cutting, spread_out(run.knobs),

@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="the extra `control` is not installed")
 
-from crossfeed.control.controllers import LearnedPolicy, Moment, PolicyController
+
 from crossfeed.control.imagined_episodes import ImaginedEpisodes
 from crossfeed.control.learn import BranchVecEnv, LearnConfig, _layers, _learner, learn
+from crossfeed.control.policy import LearnedPolicy
 from crossfeed.control.task import read_task
 from crossfeed.errors import CheckpointError
-from crossfeed.schema import canonical
 from tests.control.conftest import logged, small_model
 
 TASK = read_task(None, {"limits": ["spindle_torque<=400"], "objective": {"base_load": "1.4 kW"}})
@@ -56,16 +56,6 @@ def test_whatever_the_network_says_the_knobs_stay_in_range_and_turn_slowly():
         assert abs(after[0] - now[0]) <= TASK.slew + 1e-9
         now = after
     assert wild.knobs(np.ones(9), (1.0, 1.0), used=0.99)[0] <= 1.0
-
-
-def test_as_a_controller_it_refuses_another_task(learned, timeline):
-    control = PolicyController(learned[0], canonical())
-    control.start(timeline, TASK)
-    feed, spindle = control.act(Moment(3.0, (1.0, 1.0), np.ones((40, 17)), np.zeros((40, 4))))
-    assert abs(feed - 1.0) <= TASK.slew + 1e-9
-    assert spindle == 1.0
-    with pytest.raises(CheckpointError, match="sees 9 numbers"):
-        control.start(timeline, read_task(None, {}))
 
 
 def test_a_file_that_is_no_policy(tmp_path):

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from crossfeed.control.controllers import AsWritten, PlannedKnobs, Planner
 from crossfeed.control.earlier_runs import LoggedRows, around, find_runs
-from crossfeed.control.load_calibration import LimitedSensor, LoadCalibration, forecast_scores
+from crossfeed.control.load_calibration import LoadCalibration, forecast_scores, student_tail
 from crossfeed.control.load_forecast import CAUTIOUS, CuttingLaw, physical
-from crossfeed.control.margins import FEWEST
+from crossfeed.control.planner import PlannerConfig, plan_whole
 from crossfeed.control.task import read_task
 from crossfeed.control.timeline import Timeline
-from crossfeed.control.trial import TrialStart, idle_start, trial
+from crossfeed.control.trial import along, idle_start, trial
 from crossfeed.scenarios.rollout import mean_rollout
 from crossfeed.schema import canonical
 from tests.control.conftest import CONTEXT, HORIZONS, known_forecast, logged, small_model
@@ -29,11 +28,11 @@ def model():
 
 
 def run_of(piece, timeline, seed, feed=1.0):
-    past = idle_start(piece, seed)
-    knobs = np.full(len(timeline), feed), np.ones(len(timeline))
-    run = trial(piece, timeline, read_task(None, {}), PlannedKnobs("fixed", *knobs), past)
-    sensors, commands = np.concatenate([past.sensors_RC, run.sensors]), np.concatenate([past.commands_RA, run.commands])
-    return run, LoggedRows(sensors, commands, timeline.name)
+    past, state = idle_start(piece, seed)
+    knobs = along(np.full(len(timeline), feed), np.ones(len(timeline)))
+    run = trial(piece, timeline, read_task(None, {}), knobs, state)
+    rows = [*past, *run.rows]
+    return run, LoggedRows(np.array([r.sensors for r in rows]), np.array([r.commands for r in rows]), timeline.name)
 
 
 @pytest.fixture(scope="module")
@@ -56,42 +55,29 @@ def test_other_programs_and_runs_under_an_override_are_no_earlier_runs(piece, ti
 
 
 def calibration(model, timeline, rows, highest):
-    task = read_task(None, {"limits": [f"spindle_torque<={highest}"]})
-    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    return LoadCalibration.of(model, law, timeline, task, rows)
+    return LoadCalibration.of(model, timeline, read_task(None, {"limits": [f"spindle_torque<={highest}"]}), rows)
 
 
 def test_a_deeper_cut_ahead_is_known_from_the_earlier_run(model, piece, timeline, earlier):
     """Limits were passed in the first seconds of a layer whose depth no command tells."""
     known = calibration(model, timeline, [earlier[1], run_of(piece, timeline, 5)[1]], 5.0)
-    assert known.has_runs
-    from_runs = known.from_runs(timeline, 0.0, risk=0.01)
+    assert len(known.runs) == 2
+    from_runs = known.from_runs(risk=0.01)
     true = np.array([row.truth[TORQUE] for row in run_of(piece, timeline, 6)[0].rows])[: len(timeline)]
     assert (true <= from_runs.high["spindle_torque"])[timeline.cutting].mean() > 0.95
-    later = known.from_runs(timeline.after(7.5), 7.5, risk=0.01)
-    assert later.high["spindle_torque"][3] == max(from_runs.high["spindle_torque"][10:12])
 
 
-def test_a_row_above_what_was_foreseen_widens_the_margin(model, piece, timeline, earlier):
-    known = calibration(model, timeline, [earlier[1], run_of(piece, timeline, 5)[1]], 5.0)
-    before = known.from_runs(timeline, 0.0, 0.01).high["spindle_torque"]
-    position = float(np.flatnonzero(timeline.cutting)[0])
-    for _ in range(30):
-        known.learn(position, position + 0.5, (1.0, 1.0), np.full(17, 50.0))
-    assert (known.from_runs(timeline, 0.0, 0.01).high["spindle_torque"] > before + 10.0)[timeline.cutting].all()
-
-
-def test_without_a_log_to_vouch_for_it_nothing_goes_faster(model, piece, timeline):
+def test_without_a_log_to_vouch_for_it_nothing_goes_faster(model, piece, timeline, law):
     """With no row in the cut known, every limit is in danger: the program stays as written."""
+    past, _ = idle_start(piece, 1)
+    rows = LoggedRows(np.array([row.sensors for row in past]), np.array([row.commands for row in past]))
+    known, forecast = calibration(model, timeline, [rows], 8.0), known_forecast(timeline, 4.0)
     task = read_task(None, {"limits": ["spindle_torque<=8"]})
-    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    past = idle_start(piece, 1)
-    planner = Planner(model, law, [LoggedRows(past.sensors_RC, past.commands_RA)])
-    run = trial(piece, timeline, task, planner, past)
-    assert (run.knobs[:FEW] == 1.0).all()
-
-
-FEW = 18  # seconds, before the run itself has shown enough rows
+    assert known.summary(0.05)["basis"] == "forecast"
+    careful, _ = plan_whole(known.from_forecast(forecast, 0.05), law, task, canonical(), PlannerConfig())
+    careless, _ = plan_whole(forecast, law, task, canonical(), PlannerConfig())
+    assert careless.feed_T.max() > 1.1
+    assert careful.feed_T.max() == 1.0
 
 
 def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, timeline, earlier):
@@ -99,72 +85,33 @@ def test_with_an_earlier_run_it_saves_time_and_keeps_the_limit(model, piece, tim
     at = np.minimum(run.position.astype(int), len(timeline) - 1)
     highest = 1.3 * max(row.truth[TORQUE] for row, index in zip(run.rows, at) if timeline.cutting[index])
     task = read_task(None, {"limits": [f"spindle_torque<={highest:.3f}"]})
-    past = idle_start(piece, 9)
-    start = TrialStart(past.sensors_RC, past.commands_RA, past.state)
     law = CuttingLaw.from_logs(canonical(), rows.sensors_RC, rows.commands_RA)
-    planner = Planner(model, law, [rows, run_of(piece, timeline, 5)[1]])
-    written = trial(piece, timeline, task, AsWritten(), start)
-    planned = trial(piece, timeline, task, planner, start)
+    known = LoadCalibration.of(model, timeline, task, [rows, run_of(piece, timeline, 5)[1]])
+    decision, _ = plan_whole(known.from_runs(task.risk), law, task, canonical(), PlannerConfig())
+    ones, (_, state) = np.ones(len(timeline)), idle_start(piece, 9)
+    written = trial(piece, timeline, task, along(ones, ones), state)
+    planned = trial(piece, timeline, task, along(decision.feed_T, decision.spindle_T), state)
     assert planned.cost < 0.97 * written.cost
     assert planned.passed <= written.passed
-
-
-def test_a_new_layer_was_as_well_known_as_the_move_under_way(model, timeline):
-    """One margin for both let the first part run into layers whose depth nobody knew, and idle where all was known."""
-    task = read_task(None, {"limits": ["spindle_torque<=8"]})
-    law = CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    known = LoadCalibration.of(model, law, timeline, task, [])
-    first = int(np.flatnonzero(timeline.cutting)[3])
-    forecast = known_forecast(timeline.after(float(first)), 4.0)
-    now = timeline.commands_TA[first]
-    before = known.from_forecast(forecast, float(first), 0.05, now)
-    going = forecast.timeline.under_way(now)
-    assert going.any()
-    assert not going.all()
-    assert not before.tails["spindle_torque"].known_T.any()
-    for number in range(1, 26):
-        known.learn(float(first), first + 0.9, (1.0, 1.0), np.full(17, 4.0))
-        said = known.from_forecast(forecast, float(first), 0.05, now).tails["spindle_torque"]
-        assert said.known_T.any() == (number >= FEWEST)
-    after = known.from_forecast(forecast, float(first), 0.05, now)
-    assert (after.tails["spindle_torque"].known_T == going).all()
-    assert (after.high["spindle_torque"][going] < 8.0).all()
-    assert (after.high["spindle_torque"][~going] > 8.0).all()
 
 
 def test_a_single_earlier_run_is_believed_up_to_a_twentieth_of_its_mean_load(model, timeline, earlier):
     known = calibration(model, timeline, [earlier[1]], 5.0)
     assert len(known.runs) == 1
-    paths = known.from_runs(timeline, 0.0, risk=0.01, samples=400).paths["spindle_torque"]
+    paths = known.from_runs(risk=0.01, samples=400).paths["spindle_torque"]
     load = known.runs[0][:, TORQUE]
     assert paths.mean(axis=0) == pytest.approx(load, abs=0.02)
     assert paths.std(axis=0).mean() == pytest.approx(0.05 * np.abs(load[timeline.cutting]).mean(), rel=0.1)
 
 
-@pytest.mark.parametrize(("share", "follows"), [(0.45, False), (0.55, True)])
-def test_a_feed_for_each_turn_follows_the_spindle_where_most_of_a_place_is_fed_so(timeline, share, follows):
-    ones, law = np.ones(len(timeline)), CuttingLaw({"spindle_torque": (0.2, 3e-5)})
-    fed = replace(timeline, feed_share_T=0.8 * ones, turn_share_T=0.8 * share * ones)
-    torque, place = canonical().channel("spindle_torque"), int(np.flatnonzero(timeline.cutting)[3])
-    sensor = LimitedSensor(torque, 8.0 * ones, law, fed, [4.0 * ones])
-    before, speed = sensor.margin.middle, np.abs(fed.commands_TA[[place], fed.spindle_column])
-    sensor.compare_with_runs(5.0, place, place, (0.9, 1.2))
-    feed = 0.9 * (1.2 if follows else 1.0)
-    expected = law.expected(torque, np.array([4.0]), speed, np.array([feed]), np.array([1.2]))[0]
-    assert sensor.margin.middle == pytest.approx((10.0 * before + (5.0 - expected) / expected) / 11.0)
-
-
 @pytest.mark.parametrize(("load", "unit"), [(1.5, 2.0), (2.5, 2.5)])
 def test_light_cuts_are_compared_by_a_quarter_of_their_limit(timeline, load, unit):
     """A light cut that comes out twice as high is no reason to expect that of a heavy one."""
-    ones = np.ones(len(timeline))
-    sensor = LimitedSensor(canonical().channel("spindle_torque"), 8.0 * ones, CuttingLaw(), timeline, [load * ones])
-    _, high_T, known = sensor.from_runs(0.0, 5, 0.01)
-    assert known.unit_T == pytest.approx(np.full(5, unit))
-    assert high_T == pytest.approx(load + unit * sensor.margin.within(0.01))
-    place, before = int(np.flatnonzero(timeline.cutting)[3]), sensor.margin.middle
-    sensor.compare_with_runs(load + 1.0, place, place, (1.0, 1.0))
-    assert sensor.margin.middle == pytest.approx((10.0 * before + 1.0 / unit) / 11.0)
+    task = read_task(None, {"limits": ["spindle_torque<=8"]})
+    run_TC = np.full((len(timeline), len(canonical().sensors)), load)
+    forecast = LoadCalibration(canonical(), timeline, task, [run_TC]).from_runs(0.01, samples=20)
+    assert forecast.tails["spindle_torque"].unit_T == pytest.approx(np.full(len(timeline), unit))
+    assert forecast.high["spindle_torque"] == pytest.approx(load + unit * student_tail(np.zeros(9)).within(0.01))
 
 
 def highest_around(values):

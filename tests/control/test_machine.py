@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from crossfeed.control.controllers import AsWritten, PlannedKnobs
 from crossfeed.control.machine import MachineRow, MachineRun, Workpiece
 from crossfeed.control.task import read_task
-from crossfeed.control.trial import account, cost_by_place, idle_start, trial
+from crossfeed.control.trial import account, along, cost_by_place, idle_start, trial
 from crossfeed.sim.physics.catalogue import machine_named
 from tests.control.conftest import PROGRAM
 
@@ -28,13 +27,14 @@ def test_as_written_it_is_the_planned_run_to_the_bit(piece):
 def test_the_feed_knob_changes_feed_moves_only(piece, timeline, feed):
     task = read_task(None, {})
     ones = np.ones(len(timeline))
-    found = trial(piece, timeline, task, PlannedKnobs("x", feed * ones, ones), idle_start(piece))
+    found = trial(piece, timeline, task, along(feed * ones, ones), idle_start(piece)[1])
     assert found.seconds == pytest.approx(timeline.taken(feed * ones, ones).sum(), abs=1.5)
 
 
 def test_a_limit_passed_in_the_cut_is_counted(piece, timeline):
     task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
-    found = trial(piece, timeline, task, AsWritten(), idle_start(piece))
+    ones = np.ones(len(timeline))
+    found = trial(piece, timeline, task, along(ones, ones), idle_start(piece)[1])
     assert 0 < found.passed <= found.cutting
 
 
@@ -53,7 +53,7 @@ def test_the_last_row_of_a_program_that_ends_in_the_cut_is_in_the_cut(timeline):
     ended = replace(timeline, feed_share_T=last.astype(float), commands_TA=np.full_like(timeline.commands_TA, 3000.0))
     task = read_task(None, {"limits": ["spindle_torque<=0.5"]})
     row = MachineRow(np.ones(17), np.zeros(4), np.ones(17), float(len(timeline)), 1.0)
-    run = account("x", ended, task, [row, row], np.ones((2, 2)), np.array([len(timeline) - 2.0, len(timeline) - 1.0]))
+    run = account(ended, task, [row, row], np.ones((2, 2)), np.array([len(timeline) - 2.0, len(timeline) - 1.0]))
     assert (run.cutting, run.passed) == (1, 1)
 
 
@@ -84,25 +84,15 @@ def test_a_quick_log_shows_means_of_a_second_and_a_slow_one_its_last_moment():
             assert row.sensors[known] == pytest.approx(shown[known], abs=1e-9)
 
 
-def test_a_controller_is_told_where_the_knobs_stand_and_what_was_logged_so_far(piece, timeline):
+def test_who_turns_the_knobs_is_told_where_they_stand_and_what_was_logged_so_far(piece, timeline):
     moments = []
 
-    class Recorder:
-        name = "recorder"
+    def act(position, knobs, rows):
+        moments.append((position, knobs, len(rows)))
+        return 1.0 + 0.01 * len(moments), 1.0 - 0.001 * len(moments)
 
-        def start(self, timeline, task):
-            """Nothing to prepare."""
-
-        def act(self, moment):
-            moments.append(moment)
-            return 1.0 + 0.01 * len(moments), 1.0 - 0.001 * len(moments)
-
-    past = idle_start(piece)
-    run = trial(piece, timeline, read_task(None, {}), Recorder(), past)
-    assert moments[0].knobs == (1.0, 1.0)
-    assert moments[0].position == 0.0
-    assert [moment.knobs for moment in moments[1:]] == [tuple(knobs) for knobs in run.knobs[:-1].tolist()]
-    assert [moment.position for moment in moments] == run.position.tolist()
-    for count, moment in enumerate(moments):
-        np.testing.assert_array_equal(moment.commands_RA[:-count] if count else moment.commands_RA, past.commands_RA)
-        assert len(moment.sensors_RC) == len(past.sensors_RC) + count
+    run = trial(piece, timeline, read_task(None, {}), act, idle_start(piece)[1])
+    assert moments[0] == (0.0, (1.0, 1.0), 0)
+    assert [knobs for _, knobs, _ in moments[1:]] == [tuple(knobs) for knobs in run.knobs[:-1].tolist()]
+    assert [position for position, _, _ in moments] == run.position.tolist()
+    assert [count for _, _, count in moments] == list(range(len(run.rows)))

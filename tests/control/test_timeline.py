@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crossfeed.control.score import reachable
 from crossfeed.control.task import read_task
-from crossfeed.control.timeline import Timeline, _cuts, slewed
+from crossfeed.control.timeline import Timeline, slewed
 from crossfeed.errors import ProgramError, SchemaError
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical
@@ -52,19 +52,6 @@ def test_reachable_knobs_stay_below_the_wanted_ones_after_the_start(feed_T):
     assert (feed <= feed_T + 1e-9).all()
 
 
-def test_after_a_place_the_rest_is_the_rest():
-    rest = COURSE.after(10.5)
-    assert rest.commands_TA.sum(axis=0) == pytest.approx(
-        COURSE.commands_TA[10:].sum(axis=0) - 0.5 * COURSE.commands_TA[10]
-    )
-    assert len(COURSE.after(3.0, 7)) == 7
-    assert len(COURSE.after(0.0)) == len(COURSE)
-    assert len(COURSE.after(3.0)) == len(COURSE.after(3.0 - 1e-10)) == len(COURSE) - 3
-    assert len(COURSE.after(2.9)) == len(COURSE) - 2
-    with pytest.raises(ProgramError, match="is over"):
-        COURSE.after(float(len(COURSE)))
-
-
 def test_blocks_and_tools_begin_new_knots():
     by_block = COURSE.knots(read_task(None, {"resolution": "block"}), 4)
     assert ((np.diff(by_block) == 1) == (np.diff(COURSE.line_T) != 0)).all()
@@ -86,7 +73,7 @@ def test_a_skipped_subprogram_is_no_known_motion():
 
 def test_a_move_under_way_goes_on_until_another_begins():
     along = np.flatnonzero((COURSE.commands_TA[:, 1] > 550.0) & COURSE.cutting)  # X60. F600
-    later = COURSE.after(float(along[0] + 1))
+    later = COURSE.rows(int(along[0]) + 1, len(COURSE))
     now = COURSE.commands_TA[along[0]]
     going = later.under_way(now)
     count = len(along) - 1
@@ -105,13 +92,6 @@ def test_a_move_under_way_goes_on_until_another_begins():
         0.0 * now,
     ):
         assert not later.under_way(other).any()
-
-
-def test_a_cut_ends_with_its_tool_or_with_the_spindle_and_they_are_counted_from_nought():
-    cutting = np.array([False, True, True, False, True, False, True, True, True])
-    tools = ("A", "A", "A", "A", "A", "", "A", "B", "")
-    speed = np.array([0.0, 9.0, 9.0, 9.0, 9.0, 0.0, 9.0, 9.0, 9.0])
-    assert _cuts(cutting, tools, speed).tolist() == [-1, 0, 0, -1, 0, -1, 1, 2, 3]
 
 
 @pytest.mark.parametrize("period", [0.5, 1.0, 2.0])
@@ -142,4 +122,3 @@ def test_a_log_has_a_row_every_second_unless_it_says_otherwise():
     assert (logged.period, logged.seconds) == (1.0, 4.0)
     assert Timeline.of_log(canonical(), commands, 0.5).seconds == 2.0
     assert logged.feed_share_T.tolist() == [0.0, 1.0, 0.0, 0.0], "what is as fast as a rapid is one"
-    assert logged.cut_T.tolist() == [-1, 0, -1, -1]

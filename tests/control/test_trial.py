@@ -3,7 +3,7 @@
 import json
 
 from crossfeed.control.advise import advise
-from crossfeed.control.plan_figure import RecordedPlan
+from crossfeed.control.plan_record import RecordedPlan
 from crossfeed.control.task import read_task
 from crossfeed.front.report.artefacts import Artefacts
 from crossfeed.front.report.sections.beside import decisions as sections

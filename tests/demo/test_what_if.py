@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from crossfeed.demo.results import in_words
 from crossfeed.scenarios.measures import Peak
-from crossfeed.scenarios.result import PlanEnergy, WhatIfResult
+from crossfeed.scenarios.result import PlanEnergy, WhatIf
 from tests.front.report import material
 
 PEAKS = {
@@ -11,8 +11,8 @@ PEAKS = {
 }
 
 
-def _answer(name: str, energy: PlanEnergy | None) -> WhatIfResult:
-    answer = WhatIfResult.from_dict(material.forecast())
+def _answer(name: str, energy: PlanEnergy | None) -> WhatIf:
+    answer = WhatIf.from_dict(material.forecast())
     plan = replace(answer.plans["fast.csv"], duration=60.0, energy=energy, peaks=PEAKS)
     return replace(answer, plans={name: plan}, comparisons=answer.comparisons if energy else [])
 

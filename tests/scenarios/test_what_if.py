@@ -20,8 +20,8 @@ from crossfeed.scenarios.figure import what_if_figure
 from crossfeed.scenarios.history import History, read_history
 from crossfeed.scenarios.measures import Estimate
 from crossfeed.scenarios.plan import PlannedCommands
-from crossfeed.scenarios.result import WhatIfResult
-from crossfeed.scenarios.what_if import FAINTEST, WhatIf, compared, plan_forecast, reading, rows_before
+from crossfeed.scenarios.result import WhatIf
+from crossfeed.scenarios.what_if import FAINTEST, compared, plan_forecast, reading, rows_before
 from crossfeed.show.drawing import draw
 from crossfeed.show.figures import save_figure
 from tests.evaluation.small_machine import small_table
@@ -165,7 +165,7 @@ def test_the_documented_format_is_the_written_one(place: Place) -> None:
 
 
 def test_a_start_up_before_the_rows_that_are_shown_does_not_set_the_scale(place: Place) -> None:
-    stored = ask(place, {"a": PLAN}, at=30.0, seconds=10.0).result
+    stored = ask(place, {"a": PLAN}, at=30.0, seconds=10.0)
     before = what_if_figure(stored, ["power"]).panels[0].y_range()
     stored.history.sensors["power"][0] = 1e6
     panel = what_if_figure(stored, ["power"]).panels[0]
@@ -175,11 +175,11 @@ def test_a_start_up_before_the_rows_that_are_shown_does_not_set_the_scale(place:
 
 def test_a_stored_forecast_can_be_drawn_again_in_every_format(place: Place, tmp_path: Path) -> None:
     answer = ask(place, {"a": PLAN, "table": "table"}, at=30.0, seconds=10.0, limits={"power": 2.0})
-    stored = WhatIfResult.from_dict(json.loads(json.dumps(answer.to_dict())))
+    stored = WhatIf.from_dict(json.loads(json.dumps(answer.to_dict())))
     assert stored.to_dict() == answer.to_dict()
-    assert stored.plans["a"].energy == answer.result.plans["a"].energy
+    assert stored.plans["a"].energy == answer.plans["a"].energy
     with pytest.raises(StorageError, match=r"does not hold what a what-if records: plans: "):
-        WhatIfResult.from_dict(answer.to_dict() | {"plans": 17})
+        WhatIf.from_dict(answer.to_dict() | {"plans": 17})
     for name in ("figure.png", "figure.svg"):
         save_figure(draw(what_if_figure(stored, ["power"])), tmp_path / name)
         assert (tmp_path / name).stat().st_size > 10_000

@@ -11,7 +11,7 @@ from crossfeed.evaluation.adaptation.result import AdaptationResult
 from crossfeed.evaluation.baselines.results import ComparisonTable
 from crossfeed.evaluation.bench.result import LearningCurve
 from crossfeed.evaluation.result import Evaluation
-from crossfeed.scenarios.result import WhatIfResult
+from crossfeed.scenarios.result import WhatIf
 from crossfeed.show.drawing import draw
 from crossfeed.show.formats import html, latex, markdown, notebook_html, text, write_csv
 from crossfeed.show.tables import ShownByTables
@@ -23,7 +23,7 @@ RESULTS: dict[str, Callable[[], ShownByTables]] = {
     "adaptation": lambda: AdaptationResult.from_dict(material.adaptation()),
     "comparison": lambda: ComparisonTable.from_dict(material.comparison()),
     "curve": lambda: LearningCurve.from_dict(material.curve()),
-    "what-if": lambda: WhatIfResult.from_dict(material.forecast()),
+    "what-if": lambda: WhatIf.from_dict(material.forecast()),
     "audit": lambda: AuditReport.from_dict(material.audit()),
 }
 

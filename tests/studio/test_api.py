@@ -84,7 +84,7 @@ def test_a_what_if_is_the_what_if_of_the_command_line(make_service: Callable[...
     own = what_if(service.opened, history, ["table"], seconds=8.0, samples=24)
     assert list(answer["plans"]) == ["as planned", "as planned, feed 50 %"]
     first = answer["plans"]["as planned"]
-    assert first["energy"]["mean"] == pytest.approx(own.result.plans["table"].energy.mean, rel=1e-6)
+    assert first["energy"]["mean"] == pytest.approx(own.plans["table"].energy.mean, rel=1e-6)
     assert 0.0 <= first["peaks"]["power"]["probability"] <= 1.0
     assert first["truth"]["power"] is not None
     assert answer["plans"]["as planned, feed 50 %"]["truth"] is None

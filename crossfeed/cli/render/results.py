@@ -93,7 +93,7 @@ def show_curve(curve: "LearningCurve", folder: Path) -> None:
 
 def show_advice(content: Mapping[str, Any], files: Sequence[Path]) -> None:
     """Print the verdict, what it would bring, the blocks that matter most, and what speaks against it."""
-    from crossfeed.control.plan_figure import RecordedPlan
+    from crossfeed.control.plan_record import RecordedPlan
 
     plan = RecordedPlan.from_dict(content)
     say(f"{plan.program}: {plan.verdict}")

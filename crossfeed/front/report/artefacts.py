@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossfeed.control.plan_figure import RecordedPlan
+from crossfeed.control.plan_record import RecordedPlan
 from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.adaptation.result import AdaptationResult
 from crossfeed.evaluation.baselines.results import ComparisonTable
@@ -13,7 +13,7 @@ from crossfeed.evaluation.bench.result import LearningCurve
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.files import read_sealed
 from crossfeed.front.report.study_facts import StudyFacts, read_study
-from crossfeed.scenarios.result import WhatIfResult
+from crossfeed.scenarios.result import WhatIf
 from crossfeed.show.figures import Figure
 from crossfeed.show.tables import ResultTable
 from crossfeed.training.history import read_history
@@ -64,7 +64,7 @@ class Artefacts:
     comparison: ComparisonTable | None = None
     comparison_results: Sequence[Mapping[str, Any]] = ()  # of each model and seed
     curve: LearningCurve | None = None
-    forecasts: Sequence[WhatIfResult] = ()
+    forecasts: Sequence[WhatIf] = ()
     decisions: Sequence[RecordedPlan] = ()
     audits: Sequence[AuditReport] = ()
     files: Sequence[Path] = ()
@@ -137,7 +137,7 @@ def gather(
         comparison=ComparisonTable.from_dict(compared, str(comparisons[0])) if comparisons else None,
         comparison_results=_results(compared, comparisons),
         curve=LearningCurve.from_dict(read_sealed(curves[0]), str(curves[0])) if curves else None,
-        forecasts=[WhatIfResult.from_dict(read_sealed(path), str(path)) for path in forecasts],
+        forecasts=[WhatIf.from_dict(read_sealed(path), str(path)) for path in forecasts],
         decisions=[RecordedPlan.from_dict(read_sealed(path), str(path)) for path in decisions],
         audits=[AuditReport.from_dict(read_sealed(path), str(path)) for path in audited],
         files=(*runs, *evaluations, *adaptations, *comparisons, *curves, *forecasts, *decisions, *audited),

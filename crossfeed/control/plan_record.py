@@ -1,21 +1,23 @@
-"""A plan of overrides to read and to look at, as plan.json records it: totals, reasons, blocks, knobs and loads."""
+"""A plan of overrides as plan.json records it, and as people read it: totals, reasons, NC blocks, knobs and loads."""
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from crossfeed.configuration import recorded
-from crossfeed.scenarios.measures import sample_quantiles
+from crossfeed.control.score import Decision, Score
+from crossfeed.control.task import deadline_met
+from crossfeed.files import atomic_file
+from crossfeed.scenarios.measures import Estimate, sample_quantiles
 from crossfeed.show.figures import INK, XY, Band, Figure, Line
 from crossfeed.show.tables import ResultTable, ShownByTables, columns, plain_table, significant
 
-if TYPE_CHECKING:
-    from crossfeed.control.score import Decision, Score
-
+FORMAT = "crossfeed-control/1"
 _SHOWN = 24  # blocks
 
 
@@ -58,12 +60,9 @@ class RecordedPlan(ShownByTables):
     @property
     def troubles(self) -> list[str]:
         """What keeps the plan from being the best one."""
-        told = []
-        if not self.deadline["met"]:
-            told.append(f"The given {self.deadline['within']:g} s cannot be met; this is the best that was found.")
-        if not self.search_finished:
-            told.append("The search ran out of time; this is the best found so far.")
-        return told
+        late = f"The given {self.deadline['within'] or 0.0:g} s cannot be met; this is the best that was found."
+        unfinished = "The search ran out of time; this is the best found so far."
+        return [*([] if self.deadline["met"] else [late]), *([] if self.search_finished else [unfinished])]
 
     def _totals(self) -> ResultTable:
         seconds, energy, saved, gain = self.seconds, self.energy, self.energy_saved, self.gain
@@ -126,7 +125,97 @@ def _basis(experience: Mapping[str, Any]) -> str:
     return f"{source} ({rows} rows of the log vouch for the margins)"
 
 
-def plan_figure(content: Mapping[str, Any], score: "Score", decision: "Decision") -> Figure:
+def plan_content(score: Score, decision: Decision, finished: bool) -> dict[str, Any]:
+    """Totals with intervals, the table by NC block, and what was decided how often."""
+    timeline, knobs, task = score.forecast.timeline, (decision.feed_T, decision.spindle_T), score.task
+    gain_ST, saved_ST = score.gains(*knobs)
+    gain, ones = Estimate.of(gain_ST.sum(axis=1)), np.ones((1, len(timeline)))
+    before, after = score.of(ones, ones), score.of(knobs[0][None], knobs[1][None])
+    seconds, stretches = float(after.seconds_B[0]), len(decision.choices)
+    acted = sum(choice.verdict != "as written" for choice in decision.choices)
+    verdict = (
+        f"Run it in {seconds:.0f} s instead of {timeline.seconds:.0f} s; with energy priced in that is worth "
+        f"{gain.mean:.1f} s ({gain.low:.1f} to {gain.high:.1f})."
+    )
+    return {
+        "seconds": {"as_written": timeline.seconds, "planned": seconds},
+        "energy": {"as_written": float(before.energy_B[0]), "planned": float(after.energy_B[0]), "unit": "Wh"},
+        "gain": {**asdict(gain), "unit": "s"},
+        "energy_saved": {**asdict(Estimate.of(saved_ST.sum(axis=1))), "unit": "Wh"},
+        "stretches": {"all": stretches, "acted": acted, "left_alone": stretches - acted},
+        "added_chance": float(score.added(*knobs).sum()),
+        "deadline": {"within": task.objective.within, "met": deadline_met(task, seconds)},
+        "search_finished": finished,
+        "verdict": verdict if acted else "Leave the program as it is: no change is surely better and safe.",
+        "blocks": _blocks(score, decision, gain_ST, saved_ST),
+        "law": {"exponent": score.law.exponent, "spread": score.law.spread, "idle": score.law.idle},
+    }
+
+
+def _blocks(score: Score, decision: Decision, gain_ST: np.ndarray, saved_ST: np.ndarray) -> list[dict[str, Any]]:
+    """One row for each NC block that lasts: time, energy, peak, margin, and why."""
+    timeline, knobs = score.forecast.timeline, (decision.feed_T, decision.spindle_T)
+    taken_T, peaks, margin_T = timeline.taken(*knobs), score.peaks(*knobs), score.margins(*knobs)
+    edges = [0, *(np.flatnonzero(np.diff(timeline.line_T)) + 1).tolist(), len(timeline)]
+    rows = []
+    for first, last in pairwise(edges):
+        places = slice(first, last)
+        met = [choice for choice in decision.choices if choice.first < last and choice.last >= first]
+        spent: Counter[tuple[str, str]] = Counter()
+        for choice in met:
+            spent[choice.verdict, choice.why] += min(choice.last + 1, last) - max(choice.first, first)
+        (verdict, why), _ = spent.most_common(1)[0]
+        gain, saved = float(gain_ST[:, places].sum(axis=1).mean()), Estimate.of(saved_ST[:, places].sum(axis=1))
+        if verdict == "faster" and len(met) > 1:
+            why = f"saves {significant(gain)} s in {len(met)} stretches"
+        rows.append(
+            {
+                "line": int(timeline.line_T[first]),
+                "tool": timeline.tool_T[first],
+                "seconds_as_written": (last - first) * timeline.period,
+                "seconds": float(taken_T[places].sum()),
+                "feed": float(decision.feed_T[places].mean()),
+                "spindle": float(decision.spindle_T[places].mean()),
+                "gain": gain,
+                "energy_saved": saved.mean,
+                "energy_saved_low": saved.low,
+                "energy_saved_high": saved.high,
+                "peaks": {name: float(load_T[places].max()) for name, load_T in peaks.items()},
+                "margin": float(margin_T[places].min()),
+                "verdict": verdict,
+                "why": why,
+            }
+        )
+    return rows
+
+
+def write_tables(folder: Path, content: Mapping[str, Any], score: Score, decision: Decision) -> None:
+    """schedule.csv, by the seconds on the wall, a row wherever a knob is turned; blocks.csv, one for each NC block."""
+    import polars as pl
+
+    timeline = score.forecast.timeline
+    taken_T = timeline.taken(decision.feed_T, decision.spindle_T)
+    knobs_T2 = np.round(100.0 * np.column_stack([decision.feed_T, decision.spindle_T]), 1)
+    turned_T = np.append(True, (np.diff(knobs_T2, axis=0) != 0.0).any(axis=1))
+    schedule = {
+        "seconds": np.round(np.cumsum(taken_T) - taken_T, 2),
+        "position": np.arange(len(timeline)) * timeline.period,
+        "line": timeline.line_T,
+        "tool": np.array(timeline.tool_T),
+        "feed_percent": knobs_T2[:, 0],
+        "spindle_percent": knobs_T2[:, 1],
+    }
+    rows = [dict(row) for row in content["blocks"]]
+    blocks = [row | {f"peak_{name}": peak for name, peak in row.pop("peaks").items()} for row in rows]
+    for name, frame in (
+        ("schedule.csv", pl.DataFrame(schedule).filter(turned_T)),
+        ("blocks.csv", pl.DataFrame(blocks, infer_schema_length=None)),
+    ):
+        with atomic_file(folder / name) as temporary:
+            frame.write_csv(temporary, float_precision=6)
+
+
+def plan_figure(content: Mapping[str, Any], score: Score, decision: Decision) -> Figure:
     """The knobs along the program, and every limited load as written and as planned."""
     timeline = score.forecast.timeline
     time = (np.arange(len(timeline)) * timeline.period).tolist()
@@ -146,7 +235,7 @@ def plan_figure(content: Mapping[str, Any], score: "Score", decision: "Decision"
     return Figure("plan", caption, tuple(panels), legend, stacked=len(panels))
 
 
-def _loads(sensor: str, score: "Score", decision: "Decision", time: list[float], where: str) -> XY:
+def _loads(sensor: str, score: Score, decision: Decision, time: list[float], where: str) -> XY:
     low_T, middle_T, high_T = sample_quantiles(score.forecast.paths[sensor], (0.05, 0.5, 0.95))
     lines = [Line("as written", time, middle_T.tolist(), INK)]
     planned_T, top = score.peaks(decision.feed_T, decision.spindle_T).get(sensor), None
