@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from crossfeed.errors import CrossfeedError
-from crossfeed.live.program_plan import ProgramFollower
+from crossfeed.live.program_plan import PlanFollower
 from crossfeed.live.snapshot import LivePlannedCommands, Row
 from crossfeed.live.source import Value
 from crossfeed.live.trust import ForecastSummary, PromisedForecast, Trust
@@ -117,7 +117,7 @@ class MachineForecaster:
         model: WorldModel,
         forecasts: SharedForecasts,
         trust: Trust,
-        follower: ProgramFollower,
+        follower: PlanFollower,
         learner: "LiveLearner | None",
     ) -> None:
         self._model, self._forecasts, self._trust, self._follower = model, forecasts, trust, follower

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
 from crossfeed.live.machine_forecaster import MachineForecaster, SharedForecasts
-from crossfeed.live.program_plan import ProgramFollower
+from crossfeed.live.program_plan import PlanFollower, ProgramFollower
 from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
 from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
 from crossfeed.live.trust import PromisedForecast, PromiseRecord, Trust
@@ -35,6 +35,7 @@ class Monitor:
         source: LiveSource,
         programs: Path | None = None,
         *,
+        follower: PlanFollower | None = None,
         forecasts: SharedForecasts | None = None,
         limits: MotionLimits | None = None,
         learner: "LiveLearner | None" = None,
@@ -43,12 +44,13 @@ class Monitor:
     ) -> None:
         """With `waits_for_source` the machine need not be there yet; monitors with the same `forecasts` share passes.
 
-        A learner (`crossfeed.live.learning`) moves a copy of the model while it watches.
+        Without a `follower` the running program of the folder `programs` is the plan. A learner
+        (`crossfeed.live.learning`) moves a copy of the model while it watches.
         """
         self.model, self.source, self.programs, self.waits_for_source = model, source, programs, waits_for_source
         self._forecasts = SharedForecasts(model.model) if forecasts is None else forecasts
         self._limits, self._learner = limits or MotionLimits(), learner
-        self._clock = SourceClock(speed)
+        self._follower, self._clock = follower, SourceClock(speed, source.replays)
         self._shown_rows = max(_SHOWN_ROWS, model.model.config.context)
         self._trust = Trust(model)
         self._reader: ArrivalReader | None = None
@@ -90,7 +92,7 @@ class Monitor:
         schema = self.model.model.schema
         self._reader, self._source_error = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
-        follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
+        follower = self._follower or ProgramFollower(self.programs, schema, log_format.period, self._limits)
         forecaster = self._forecaster = MachineForecaster(
             self.model.model, self._forecasts, self._trust, follower, self._learner
         )

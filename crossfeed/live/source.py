@@ -67,6 +67,7 @@ class LiveSource(Protocol):
     """A machine as it is heard now."""
 
     title: str
+    replays: bool = False  # its stamps have no clock in common with ours
 
     async def open(self) -> LogFormat:
         """Say what it will tell: channels, units, row period, whether values hold until they change."""
@@ -179,10 +180,10 @@ def silence(begin: int, end: int) -> Notice:
 
 
 class SourceClock:
-    """Learns the offset from the samples that arrived quickest; `speed` is above 1 where a machine is replayed."""
+    """Learns the offset from the samples that arrived quickest; `speed` is other than 1 where a machine is replayed."""
 
-    def __init__(self, speed: float = 1.0) -> None:
-        self.speed = speed
+    def __init__(self, speed: float = 1.0, replays: bool = False) -> None:
+        self.speed, self._replays = speed, replays or speed != 1.0
         self._begin: tuple[float, float] | None = None
         self._delays: deque[float] = deque(maxlen=_WINDOW)
 
@@ -192,7 +193,7 @@ class SourceClock:
         seconds = stamp / MICROSECONDS
         if self._begin is None:
             # A replay has no clock in common with ours: its first sample counts as in time.
-            self._begin = (arrived, arrived if self.speed == 1.0 else seconds)
+            self._begin = (arrived, seconds if self._replays else arrived)
         self._delays.append(self._ours(arrived) - seconds)
 
     def _ours(self, arrived: float) -> float:
@@ -218,7 +219,7 @@ class SourceClock:
     @property
     def skew_warning(self) -> str:
         """A sentence where the clocks lie too far apart, else nothing."""
-        if abs(self.skew) <= REPORTED_S or self.speed != 1.0:
+        if abs(self.skew) <= REPORTED_S or self._replays:
             return ""
         side = "behind" if self.skew > 0 else "ahead of"
         days = abs(self.skew) / 86_400

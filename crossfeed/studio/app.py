@@ -23,7 +23,7 @@ from crossfeed.errors import CrossfeedError, need
 from crossfeed.files import plain
 from crossfeed.studio.gate import ENTER, Bounds, Gate
 from crossfeed.studio.model_facts import model_facts, recorded_verdict, runs_content
-from crossfeed.studio.moments import live_content
+from crossfeed.studio.monitored_machine import live_content
 from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.requests import (
     ForecastRequest,
@@ -175,10 +175,7 @@ def build_app(service: Service) -> Gate:
     async def live() -> dict[str, Any]:
         if service.shown_machine is None:
             raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
-        snapshot = service.shown_machine.snapshot()
-        if snapshot is None:
-            raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
-        return live_content(snapshot)
+        return live_content(service.shown_machine.snapshot())
 
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
     async def trust() -> dict[str, Any]:

@@ -16,7 +16,8 @@ from crossfeed.scenarios.measures import check_sensors, warnings_about, warnings
 from crossfeed.scenarios.plan import PlannedCommands
 from crossfeed.scenarios.rollout import answer_together
 from crossfeed.scenarios.what_if import what_if
-from crossfeed.studio.moments import Moments, sent_moment
+from crossfeed.studio.moments import sent_moment
+from crossfeed.studio.monitored_machine import Moments
 from crossfeed.studio.plans import Uploads, make_plans
 from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.settings import Limits

@@ -1,25 +1,109 @@
-"""A live machine beside the service: what its monitor knows, as the page and the what-ifs want it."""
+"""What runs beside the service: a live machine or a table played back, each behind a monitor."""
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from crossfeed.evaluation.opened_model import OpenedModel
+from crossfeed.files import plain
 from crossfeed.live.monitor import Monitor
-from crossfeed.live.snapshot import ChannelForecast, Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
+from crossfeed.live.snapshot import LivePlannedCommands, Snapshot
+from crossfeed.live.source import Arrival, LiveSource, Sample, Value
+from crossfeed.logs.declaration import MICROSECONDS, LogFormat, NativeColumn, Segmentation
 from crossfeed.logs.table import Group
-from crossfeed.model.forecast import forecast
 from crossfeed.scenarios.history import History
-from crossfeed.studio.moments import SHOWN_ROWS, IntervalRecord, TableMoments, moment_of_rows
+from crossfeed.show.tables import named
+from crossfeed.studio.moments import TableMoments, moment_of_rows
+from crossfeed.studio.requests import RefusalError
 
 # What has to run before the source can be heard, such as a simulated machine; it says when it is there.
 Companion = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
 _AT_MOST_EVERY = 0.2  # s between two moments that are sent
+_SHOWN_ROWS = 90
+_PAUSE_ROWS = 60  # between two sessions that are played back: what was before says nothing about what follows
+
+
+class TableReplay(LiveSource):
+    """The sessions of a table, told as if their machine ran now; after the last it begins again."""
+
+    replays = True
+
+    def __init__(self, moments: TableMoments, speed: float) -> None:
+        self.title = f"replay of {moments.file}"
+        self._moments, self._table, self._speed = moments, moments.table, speed
+        self._sessions: deque[tuple[int, Group]] = deque(maxlen=2)  # those of late, with the number of their first row
+
+    async def open(self) -> LogFormat:
+        table = self._table
+        shown = {name: bool(np.isfinite(x).any()) for name, x in zip(table.schema.sensor_names, table.sensors.T)}
+        return LogFormat(
+            name="live",
+            title=self.title,
+            machine=named(list(dict.fromkeys(group.machine for group in table.groups))),
+            schema=table.schema,
+            columns=tuple(
+                NativeColumn(c.name, c.name, c.unit) for c in table.schema.channels if shown.get(c.name, True)
+            ),
+            period=table.period,
+            segmentation=Segmentation(),
+            read=lambda log_format, path: iter(()),  # noqa: ARG005 (it is heard, not read)
+        )
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        """Row by row; those that the first forecast of a session reads come at once."""
+        table, context, number = self._table, self._moments.model.config.context, 0
+        names = (*table.schema.sensor_names, *table.schema.command_names)
+        groups = [group for group in table.groups if len(group) > context + 1]
+        while groups:
+            for group in groups:
+                begin = number + _PAUSE_ROWS
+                self._sessions.append((begin, group))
+                self.title = f"replay of {self._moments.file}, session {group.session}"
+                for row in range(group.start, group.stop):
+                    number = begin + round((table.time[row] - table.time[group.start]) / table.period)
+                    values = [*table.sensors[row].tolist(), *table.commands[row].tolist()]
+                    for name, value in zip(names, values, strict=True):
+                        told = value if np.isfinite(value) else None
+                        yield Sample(name, told, number * round(table.period * MICROSECONDS))
+                    if row - group.start >= context - 1:
+                        await asyncio.sleep(table.period / self._speed)
+
+    def _row(self, moment: float) -> tuple[Group, int]:
+        """The session and the row of the table that were told at this time."""
+        number = round(moment / self._table.period)
+        begin, group = next((each for each in reversed(self._sessions) if each[0] <= number), self._sessions[0])
+        time = self._table.time[group.start : group.stop] - self._table.time[group.start]
+        after = np.searchsorted(time, (number - begin + 0.5) * self._table.period)
+        return group, group.start + max(int(after) - 1, self._moments.model.config.context - 1)
+
+    def history(self, moment: float) -> History:
+        """The rows up to a time that was told, and what really followed."""
+        group, row = self._row(moment)
+        return self._moments.at(group.key, float(self._table.time[row] - self._table.time[group.start]))
+
+    def plan(
+        self,
+        states: Mapping[str, Value],  # noqa: ARG002 (the log says)
+        now: float,
+        last: Mapping[str, float | None],  # noqa: ARG002
+        steps: int,
+    ) -> LivePlannedCommands:
+        """The commands that followed in the log; behind its last row that one is held."""
+        group, row = self._row(now)
+        logged = min(steps, group.stop - 1 - row)
+        planned = self._table.commands[np.minimum(np.arange(row + 1, row + 1 + steps), group.stop - 1)]
+        sentence = (
+            "the commands that really followed in the log"
+            if logged == steps
+            else f"the commands of the log's last {logged} rows, then the last one held"
+        )
+        commands = zip(self._table.schema.command_names, map(tuple, planned.T.tolist()), strict=True)
+        return LivePlannedCommands("followed", sentence, dict(commands))
 
 
 class MonitoredMachine:
@@ -57,7 +141,10 @@ class MonitoredMachine:
     @property
     def history(self) -> History | None:
         """The newest rows without a gap, if there are enough; a running program stands for what follows."""
-        return live_moment(self.opened, self.monitor.snapshot())
+        snapshot, source = self.monitor.snapshot(), self.monitor.source
+        if isinstance(source, TableReplay):
+            return source.history(snapshot.recent.times[-1]) if snapshot.recent.times else None
+        return live_moment(self.opened, snapshot)
 
     def calibration(self) -> dict[str, dict[str, Any]]:
         """How the intervals have held of late, by sensor, as the lights judge them."""
@@ -98,121 +185,48 @@ def _columns(values: Any, names: tuple[str, ...], rows: int) -> np.ndarray:
     return np.array([values.get(name, absent) for name in names], dtype=np.float64).T.reshape(rows, len(names))
 
 
-# A table played back as if its machine ran now: history, forecast and calibration so far, row by row.
+def live_content(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as JSON: the last rows, and only sensors that the machine tells."""
+    shown = [name for name in snapshot.sensors if name in snapshot.lights]
+    recent, plan = snapshot.recent, snapshot.plan
+    content = {item.name: getattr(snapshot, item.name) for item in fields(snapshot)} | {
+        "clock": snapshot.clock.isoformat(),
+        "sensors": shown,
+        "recent": {
+            "times": recent.times[-_SHOWN_ROWS:],
+            "sensors": {name: recent.sensors[name][-_SHOWN_ROWS:] for name in shown if name in recent.sensors},
+            "commands": {name: values[-_SHOWN_ROWS:] for name, values in recent.commands.items()},
+        },
+        "plan": {"kind": plan.kind, "sentence": plan.sentence, "commands": plan.commands},
+        "forecast": {name: interval for name, interval in snapshot.forecast.items() if name in shown},
+    }
+    return dict(plain(content))
 
 
-_LEVELS = (0.5, 0.05, 0.95)  # median, low and high of a ChannelForecast
+class Moments:
+    """The newest moment of what runs beside the service, or a named moment of the table."""
 
+    def __init__(self, table: TableMoments | None, shown_machine: MonitoredMachine | None) -> None:
+        self.table, self.shown_machine = table, shown_machine
 
-class Replay:
-    """Walks along the sessions of a table; at the end it begins again."""
+    def at(self, session: str | None, at: float | None) -> History:
+        """The rows up to a moment; the newest when none is named."""
+        newest = session is None and at is None
+        if newest and self.shown_machine is not None and (history := self.shown_machine.history) is not None:
+            return history
+        if self.table is not None:
+            return self.table.at(session, at)
+        if self.shown_machine is None:
+            raise RefusalError(
+                409,
+                "The service has no history of its own.",
+                expected="rows under 'history' in the request",
+                remedy="Start crossfeed serve with --history or --live.",
+            )
+        if newest:
+            raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
+        raise RefusalError(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
 
-    def __init__(self, opened: OpenedModel, moments: TableMoments, speed: float) -> None:
-        self.opened, self.moments, self.speed = opened, moments, speed
-        context = opened.model.config.context
-        self._groups = [group for group in moments.table.groups if len(group) > context + 1]
-        self._record = IntervalRecord()
-        self._rows = 0
-        self._snapshot: Snapshot | None = None
-        self.history: History | None = None  # the rows up to the moment that is shown
-        self._changed = asyncio.Condition()
-
-    def snapshot(self) -> Snapshot | None:
-        return self._snapshot
-
-    async def updates(self) -> AsyncIterator[Snapshot]:
-        """Every new moment, for as long as anyone listens; one who is slow misses some."""
-        sent: Snapshot | None = None
-        while True:
-            async with self._changed:
-                while (newest := self._snapshot) is None or newest is sent:
-                    await self._changed.wait()
-            sent = newest
-            yield newest
-
-    async def run(self) -> None:
-        """Play for ever."""
-        context, period = self.opened.model.config.context, self.moments.table.period
-        while self._groups:
-            for group in self._groups:
-                self._record.forget()
-                for row in range(context - 1, len(group)):
-                    await asyncio.to_thread(self._step, group, row)
-                    async with self._changed:
-                        self._changed.notify_all()
-                    await asyncio.sleep(period / self.speed)
-
-    def _step(self, group: Group, row: int) -> None:
-        table, model = self.moments.table, self.opened.model
-        start = float(table.time[group.start])
-        history = self.moments.at(group.key, float(table.time[group.start + row]) - start)
-        names = model.schema.sensor_names
-        self._record.observe(row, dict(zip(names, history.sensors[-1].tolist())))
-        longest = model.horizons[-1]
-        planned = history.following_commands[:longest]
-        logged = len(planned)
-        if logged < longest:
-            last = planned[-1:] if logged else history.commands[-1:]
-            planned = np.concatenate([planned, np.repeat(last, longest - logged, axis=0)])
-        context = model.config.context
-        rows = np.concatenate([history.sensors[-context:], history.commands[-context:]], axis=1)
-        forecasted = forecast(model, rows, planned)
-        bounds = forecasted.quantiles(_LEVELS)
-        columns = ((name, names.index(name)) for name in forecasted.measured)
-        forecasts = {
-            name: ChannelForecast(*(tuple(values[:, column].tolist()) for values in bounds)) for name, column in columns
-        }
-        self._record.promise(row, forecasted.horizons, forecasts)
-        self._rows += 1
-        self.history = history
-        self._snapshot = self._shown(history, forecasts, planned, logged)
-
-    def calibration(self) -> dict[str, dict[str, Any]]:
-        """Share of the values that fell inside their 90 % interval, by sensor."""
-        return self._record.content()
-
-    def _shown(
-        self, history: History, forecasts: Mapping[str, ChannelForecast], planned: np.ndarray, logged: int
-    ) -> Snapshot:
-        schema, names = history.schema, history.schema.command_names
-        present = {name: schema.sensor_names.index(name) for name in forecasts}
-        lights = {name: self._record.light(name) for name in present}
-        sentence = (
-            "the commands that really followed in the log"
-            if logged == len(planned)
-            else f"the commands of the log's last {logged} rows, then the last one held"
-        )
-        sensors, commands = history.sensors[-SHOWN_ROWS:], history.commands[-SHOWN_ROWS:]
-        times = np.arange(1 - len(sensors), 1) * history.period + history.at
-        return Snapshot(
-            machine=history.group.machine,
-            source=f"replay of {self.moments.file}, session {history.group.session}",
-            clock=datetime.now(UTC),
-            row_age=0.0,
-            forecast_age=0.0,
-            period=history.period,
-            sensors=tuple(present),
-            commands=names,
-            units={channel.name: channel.unit for channel in schema.channels},
-            recent=RecentRows(
-                tuple(times.tolist()),
-                {name: tuple(sensors[:, column].tolist()) for name, column in present.items()},
-                {name: tuple(values) for name, values in zip(names, commands.T.tolist(), strict=True)},
-            ),
-            plan=LivePlannedCommands(
-                "followed", sentence, dict(zip(names, map(tuple, planned.T.tolist()), strict=True))
-            ),
-            horizons=self.opened.model.horizons,
-            forecast=forecasts,
-            lights=lights,
-            verdict=_verdict(lights),
-            counters=Counters(rows=self._rows),
-        )
-
-
-def _verdict(lights: Mapping[str, Light]) -> Light:
-    """The worst light, and whose it is."""
-    colour = worst(lights)
-    names = ", ".join(name for name, light in lights.items() if light.colour == colour)
-    sentences = {"red": f"Do not rely on {names} here.", "amber": f"With care: {names}."}
-    return Light(colour, sentences.get(colour, "All intervals have held so far."))
+    def sessions(self) -> list[dict[str, Any]]:
+        """What can be named."""
+        return [] if self.table is None else self.table.sessions()

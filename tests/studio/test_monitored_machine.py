@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -11,8 +12,8 @@ from crossfeed.cli import app
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.moments import live_content
-from crossfeed.studio.monitored_machine import MonitoredMachine
+from crossfeed.studio.moments import TableMoments
+from crossfeed.studio.monitored_machine import MonitoredMachine, TableReplay, live_content
 from crossfeed.studio.requests import PlanRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.service import Service
 from crossfeed.studio.settings import Keys, ServeSettings
@@ -55,6 +56,40 @@ def test_a_what_if_starts_from_the_newest_live_row_and_intervals_are_counted(sho
     assert abs(shop.table.sensors[CONTEXT : CONTEXT + 12, 1] - newest).min() < 1e-4
     assert so_far["power"]["forecasts"] >= 1
     assert 0.0 <= so_far["power"]["inside90"] <= 1.0
+
+
+def test_a_table_is_played_back_through_the_monitor_row_by_row_and_session_by_session(shop: Shop) -> None:
+    opened = ready_to_answer(shop.opened)
+    first = shop.table.groups[0]
+    replay = TableReplay(TableMoments(shop.table, opened, "log.parquet"), speed=1000.0)
+    machine = MonitoredMachine(opened, Monitor(opened, replay, follower=replay, speed=1000.0))
+
+    async def work() -> None:
+        running = asyncio.create_task(machine.run())
+        seen = [machine.snapshot()]
+        async for snapshot in machine.monitor.updates():
+            seen.append(snapshot)
+            if snapshot.counters.rows > len(first) + CONTEXT + 2 and snapshot.forecast:
+                break
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        sessions = {snapshot.source.rpartition(" ")[2] for snapshot in seen if snapshot.forecast}
+        assert {group.session for group in shop.table.groups[:2]} <= sessions
+        for snapshot in (each for each in seen if each.forecast):
+            moment = snapshot.recent.times[-1]
+            history = replay.history(moment)
+            told = [snapshot.recent.sensors[name][-1] for name in history.schema.sensor_names]
+            np.testing.assert_allclose(history.sensors[-1], told)
+            plan = replay.plan({}, moment, {}, steps=4)
+            planned = np.array([plan.commands[name] for name in history.schema.command_names]).T
+            logged = history.following_commands[:4]
+            np.testing.assert_allclose(planned[: len(logged)], logged)
+            assert ("the last one held" in plan.sentence) == (len(logged) < 4)
+            assert not len(logged) or (planned[len(logged) :] == logged[-1]).all()
+            assert "clock" not in snapshot.verdict.sentence
+
+    within(LIMIT_S, work)
+    assert machine.calibration()["power"]["forecasts"] > 0
 
 
 def test_imports_for_the_machine_kept_the_first_page_waiting(shop: Shop) -> None:
