@@ -22,7 +22,7 @@ from crossfeed.errors import CrossfeedError, need
 from crossfeed.files import plain
 from crossfeed.studio.gate import ENTER, Bounds, Gate
 from crossfeed.studio.model_facts import model_facts, recorded_verdict, runs_content
-from crossfeed.studio.monitored_machine import live_content
+from crossfeed.studio.moments import live_content
 from crossfeed.studio.queues import CachedAnswer
 from crossfeed.studio.requests import (
     ForecastRequest,
@@ -118,7 +118,8 @@ def build_app(service: Service) -> Gate:
 
     @app.get("/api/sessions", tags=["model"], summary="Moments that can be named")
     async def sessions() -> dict[str, Any]:
-        return {"sessions": engine.moments.sessions(), "live": service.shown_machine is not None}
+        named = [] if service.table is None else service.table.sessions()
+        return {"sessions": named, "live": service.shown_machine is not None}
 
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
     async def forecast(asked: ForecastRequest, request: Request) -> dict[str, Any]:

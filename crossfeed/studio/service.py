@@ -18,8 +18,7 @@ from crossfeed.programs.motion import MotionLimits, read_motion_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.engine import ForecastEngine, Question, ready_to_answer
 from crossfeed.studio.model_facts import record_folder
-from crossfeed.studio.moments import TableMoments
-from crossfeed.studio.monitored_machine import Companion, Moments, MonitoredMachine, TableReplay
+from crossfeed.studio.moments import Companion, MonitoredMachine, TableMoments, TableReplay
 from crossfeed.studio.plans import Uploads
 from crossfeed.studio.queues import Batcher, LabelledValue, LongWork, Metrics
 from crossfeed.studio.settings import Keys, ServeSettings, log
@@ -42,8 +41,7 @@ class Service:
     def __post_init__(self) -> None:
         limits = self.settings.limits
         self.metrics, self.uploads, self.streams = Metrics(), Uploads(limits.uploads), 0
-        moments = Moments(self.table, self.shown_machine)
-        self.engine = ForecastEngine(self.opened, moments, self.uploads, limits, self.motion)
+        self.engine = ForecastEngine(self.opened, self.table, self.shown_machine, self.uploads, limits, self.motion)
         self.batcher: Batcher[Question, dict[str, Any]] = Batcher(
             self.engine.answer_all, limits.batch, limits.waiting, self.metrics
         )
