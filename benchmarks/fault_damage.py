@@ -12,8 +12,7 @@ import torch
 from fault_children import SPOKEN, Tally, in_child, place_for
 
 from crossfeed.files import read_sealed
-from crossfeed.live.recorder import spool_to_table
-from crossfeed.live.spool import ENDING, HEADER
+from crossfeed.live.recorder import ENDING, HEADER, spool_to_table
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study.study import Study

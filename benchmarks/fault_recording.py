@@ -14,8 +14,7 @@ from fault_material import LIVE_BYTES, LIVE_ROWS
 
 from crossfeed.files import locked
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.recorder import record, spool_to_table
-from crossfeed.live.spool import HEADER, read_spool
+from crossfeed.live.recorder import HEADER, read_spool, record, spool_to_table
 from crossfeed.logs.declaration import MICROSECONDS
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from live_setting import ended, free_port
 
 from crossfeed.live.open_source import SourceOptions, open_source
-from crossfeed.live.recorder import record, spool_to_table
-from crossfeed.live.spool import read_spool
+from crossfeed.live.recorder import read_spool, record, spool_to_table
 from crossfeed.logs.any_table import mapped_format
 from crossfeed.logs.pipeline import ingest
 from crossfeed.sim.physics.simulate import simulate_program

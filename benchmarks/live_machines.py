@@ -12,8 +12,7 @@ import numpy as np
 from live_setting import answering, free_port, run_servers, untrained, whole_mapping
 
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.machine_forecaster import SharedForecasts
-from crossfeed.live.monitor import Monitor
+from crossfeed.live.monitor import Monitor, SharedForecasts
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.sim.servers.serve import ProtocolName
 

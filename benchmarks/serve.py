@@ -5,6 +5,7 @@ on a machine that does nothing else: these are wall times.
 """
 
 import asyncio
+import gzip
 import os
 import platform
 import subprocess
@@ -163,8 +164,8 @@ def write(
 ) -> None:
     """The table."""
     page = page_files()
-    packed = sum(len(one.packed) for path, one in page.items() if path != "/docs")
-    plotly = len(page["/page/plotly.min.js"].packed)
+    sizes = {path: len(gzip.compress(file.read_bytes(), 6)) for path, file in page.items() if path != "/docs"}
+    packed, plotly = sum(sizes.values()), sizes["/page/plotly.min.js"]
     rows = [
         (f"link printed after the import of torch ({start[0]:.1f} s): a table, seconds", f"{start[1]:.2f}", "<= 2"),
         ("the same with `--live`: seconds", f"{live[1]:.2f}", "<= 2"),

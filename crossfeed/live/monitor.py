@@ -1,29 +1,122 @@
-"""A model beside a running machine: rows as they are born, a forecast for each, and whether to believe it."""
+"""A model beside a running machine: rows as they are born, a forecast for each, and whether to believe it.
+
+Machines whose rows end at the same moment share one pass of the model: their windows are stacked, the answers split.
+B windows, K context rows, C sensors, A commands, T planned steps, H horizons.
+"""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+
 from crossfeed.errors import CrossfeedError, LogError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.live.machine_forecaster import MachineForecaster, SharedForecasts
-from crossfeed.live.program_plan import ProgramFollower
-from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Snapshot, worst
-from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, backoff, listening
-from crossfeed.live.trust import PromisedForecast, PromiseRecord, Trust
+from crossfeed.live.program_plan import PlanFollower, ProgramFollower
+from crossfeed.live.snapshot import Counters, Light, LivePlannedCommands, RecentRows, Row, Snapshot, worst
+from crossfeed.live.source import Arrival, BoundedQueue, LiveSource, SourceClock, Value, backoff, listening
+from crossfeed.live.trust import ForecastSummary, PromisedForecast, PromiseRecord, Trust
 from crossfeed.logs.declaration import LogFormat
+from crossfeed.model.forecast import Forecast, read_commands, to_forecast
+from crossfeed.model.interface import Plan
+from crossfeed.model.live import LiveForecaster, packed
+from crossfeed.model.world_model import WorldModel
+from crossfeed.processes import wide_products
 from crossfeed.programs.motion import MotionLimits
+from crossfeed.scenarios.rollout import SharedPass, answer_together
 
 if TYPE_CHECKING:
-    from crossfeed.live.learning import LiveLearner
+    from crossfeed.live.learning import LiveLearner, TrackedIntervals
     from crossfeed.live.row_maker import ArrivalReader
 
 _TICK_S = 0.25  # ages and lights move at least so often
 _FORECAST_S = 0.5  # a forecast is made at least so often, however far behind we are
 _SHOWN_ROWS = 300
+_MOST = 64  # windows in one pass
+
+
+@dataclass(frozen=True, eq=False)
+class WindowForecast:
+    """The answer for one window; `doubt` is how far the members of the model are apart, where it has several."""
+
+    forecast: Forecast
+    summary: ForecastSummary
+    doubt: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DueWindow:
+    """A machine that is due: its newest rows, and the commands (T, A) of the next ones."""
+
+    forecaster: LiveForecaster
+    commands: np.ndarray
+
+
+Prepare = Callable[[], DueWindow | None]
+
+
+class SharedForecasts(SharedPass[Prepare, WindowForecast | None]):
+    """One model for all who watch; given to several monitors, it forecasts for those that are due in one pass.
+
+    Asked for the window that a function makes, in the thread of the pass; the answer is None where it makes none.
+    """
+
+    def __init__(self, model: WorldModel) -> None:
+        super().__init__(_answer_all, _MOST)
+        self.model = packed(model.eval())
+
+
+def _answer_all(questions: Sequence[Prepare]) -> list[WindowForecast | Exception | None]:
+    windows = [_prepared(prepare) for prepare in questions]
+    due = [window for window in windows if isinstance(window, DueWindow)]
+    # A machine whose model learns has weights of its own.
+    answers = iter(answer_together(due, lambda window: id(window.forecaster.model), forecast_together))
+    return [next(answers) if isinstance(window, DueWindow) else window for window in windows]
+
+
+def _prepared(prepare: Prepare) -> DueWindow | CrossfeedError | None:
+    try:
+        return prepare()
+    except CrossfeedError as error:
+        return error
+
+
+@wide_products()
+@torch.inference_mode()
+def forecast_together(windows: Sequence[DueWindow]) -> list[WindowForecast]:
+    """The forecasts of windows of one model, each as it would be alone."""
+    model = windows[0].forecaster.model
+    if len(windows) == 1 and model.keeps_rows:
+        # The paper's network keeps the rows it has read: alone, a machine costs one row.
+        alone = windows[0].forecaster.forecast(windows[0].commands)
+        return [WindowForecast(alone, ForecastSummary.of(alone.distribution))]
+    pairs = [window.forecaster.window() for window in windows]
+    x_BKC, a_BKA = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+    future_BTA = torch.cat([read_commands(model, window.commands, model.horizons) for window in windows])
+    present_BC = x_BKC.isfinite().any(1)
+    worth = model.channels_to_read(present_BC.any(0), absent_too=False)
+    context = model.encode(x_BKC, x_BKC.isfinite(), a_BKA, worth)
+    prediction = model.decode(context, Plan.under(future_BTA, model.horizons))
+    apart_BHC = prediction.disagreement
+    together = to_forecast(model, prediction.distribution, model.horizons, present_BC.any(0), single=False)
+    summary, names = ForecastSummary.of(together.distribution), model.schema.sensor_names
+    return [
+        WindowForecast(
+            replace(
+                together,
+                distribution=together.distribution[number],
+                measured=tuple(name for name, seen in zip(names, present_C.tolist(), strict=True) if seen),
+            ),
+            summary[number],
+            None if apart_BHC is None else float(apart_BHC[number][:, present_C].mean()),
+        )
+        for number, present_C in enumerate(present_BC)
+    ]
 
 
 class Monitor:
@@ -35,6 +128,7 @@ class Monitor:
         source: LiveSource,
         programs: Path | None = None,
         *,
+        follower: PlanFollower | None = None,
         forecasts: SharedForecasts | None = None,
         limits: MotionLimits | None = None,
         learner: "LiveLearner | None" = None,
@@ -43,16 +137,19 @@ class Monitor:
     ) -> None:
         """With `waits_for_source` the machine need not be there yet; monitors with the same `forecasts` share passes.
 
-        A learner (`crossfeed.live.learning`) moves a copy of the model while it watches.
+        Without a `follower` the running program of the folder `programs` is the plan. A learner
+        (`crossfeed.live.learning`) moves a copy of the model while it watches.
         """
-        self.model, self.source, self.programs, self.waits_for_source = model, source, programs, waits_for_source
+        self._opened, self._model, self.source = model, model.model, source
+        self.programs, self.waits_for_source = programs, waits_for_source
         self._forecasts = SharedForecasts(model.model) if forecasts is None else forecasts
-        self._limits, self._learner = limits or MotionLimits(), learner
-        self._clock = SourceClock(speed)
+        self._forecaster = LiveForecaster(self._forecasts.model)
+        self._limits, self._learner, self._learning = limits or MotionLimits(), learner, ""
+        self._tracked: TrackedIntervals | None = None
+        self._follower, self._clock = follower, SourceClock(speed, source.replays)
         self._shown_rows = max(_SHOWN_ROWS, model.model.config.context)
         self._trust = Trust(model)
         self._reader: ArrivalReader | None = None
-        self._forecaster: MachineForecaster | None = None
         self._queue = BoundedQueue()
         self._promised: PromisedForecast | None = None
         self._next_forecast = 0.0
@@ -86,25 +183,28 @@ class Monitor:
         from crossfeed.live.row_maker import ArrivalReader
 
         log_format = await self._open()
-        self.model.check_rows(log_format.period, f"The source {self.source.title}")
-        schema = self.model.model.schema
+        self._opened.check_rows(log_format.period, f"The source {self.source.title}")
+        schema = self._model.schema
         self._reader, self._source_error = ArrivalReader(log_format, schema, self._shown_rows, self._clock), ""
         self._trust.period = log_format.period
-        follower = ProgramFollower(self.programs, schema, log_format.period, self._limits)
-        forecaster = self._forecaster = MachineForecaster(
-            self.model.model, self._forecasts, self._trust, follower, self._learner
-        )
+        self._follower = self._follower or ProgramFollower(self.programs, schema, log_format.period, self._limits)
+        if self._learner is not None:
+            # Imported on request: this brings the room of evaluation along.
+            from crossfeed.live.learning import TrackedIntervals
+
+            self._tracked = TrackedIntervals(self._model.horizons, log_format.period)
         try:
             async with listening(self.source, self._queue.put) as heard:
                 while True:
                     arrived = await self._queue.take(_TICK_S)
-                    await self._digest(arrived, self._reader, forecaster)
+                    await self._digest(arrived, self._reader)
                     self._publish()
                     if heard.done() and not len(self._queue):
                         heard.result()
                         return
         finally:
-            forecaster.close()
+            if self._learner is not None:
+                self._learner.close()  # keeps what was learned
 
     async def updates(self) -> AsyncIterator[Snapshot]:
         """A snapshot after every change; a slow listener misses some, never the newest."""
@@ -122,7 +222,7 @@ class Monitor:
         for changed in self._listeners:
             changed.set()
 
-    async def _digest(self, arrived: Sequence[Arrival], reader: "ArrivalReader", forecaster: MachineForecaster) -> None:
+    async def _digest(self, arrived: Sequence[Arrival], reader: "ArrivalReader") -> None:
         if reader.take(arrived):
             self._trust.observe(reader.rows.running())
         if not reader.unread:
@@ -134,11 +234,58 @@ class Monitor:
         unread, reread = reader.unread, reader.reread
         reader.unread, reader.reread = 0, False
         try:
-            self._promised = await forecaster.forecast(reader.rows.running(), reader.states, unread, reread)
+            self._promised = await self._forecast(reader.rows.running(), reader.states, unread, reread)
             self._forecast_error = ""
         except CrossfeedError as error:
             self._promised, self._forecast_error = None, error.found
             reader.reread = True
+
+    async def _forecast(
+        self, rows: Sequence[Row], states: Mapping[str, Value], unread: int, reread: bool
+    ) -> PromisedForecast | None:
+        """The forecast after the last of the rows of the running session; None while they are too few."""
+        follower, plan = self._follower, LivePlannedCommands("none", "")
+        assert follower is not None
+
+        def prepare() -> DueWindow | None:
+            nonlocal plan
+            fresh = rows[-unread:]
+            if self._learn(rows) or reread:
+                self._forecaster.reset()
+                fresh = rows[-self._model.config.context :]
+            for row in fresh:
+                self._forecaster.push(row.values)
+            if self._forecaster.missing_rows:
+                return None
+            plan = follower.plan(states, rows[-1].time, rows[-1].values, self._model.horizons[-1])
+            commands = np.array([plan.commands[name] for name in self._model.schema.command_names]).T
+            return DueWindow(self._forecaster, commands)
+
+        answer = await self._forecasts.ask(prepare)
+        if answer is None:
+            return None
+        forecast, summary = answer.forecast, answer.summary
+        if self._tracked is not None:
+            forecast = await asyncio.to_thread(self._tracked.widen, rows[-1], forecast, rows)
+            summary = await asyncio.to_thread(ForecastSummary.of, forecast.distribution)
+        promised = PromisedForecast(rows[-1], plan, forecast, summary, answer.doubt)
+        self._trust.promise(promised)
+        return promised
+
+    def _learn(self, rows: Sequence[Row]) -> bool:
+        """Let the model learn; True when it changed. What goes wrong with learning must not cost the forecasts."""
+        if self._learner is None:
+            return False
+        try:
+            changed = self._learner.observe(rows)
+        except CrossfeedError as error:
+            self._learner, self._forecaster = None, LiveForecaster(self._forecasts.model)
+            self._learning = f"it has stopped, and the locked model forecasts: {error.found}"
+            return True
+        self._learning = self._learner.sentence
+        if changed:
+            self._forecaster = LiveForecaster(self._learner.model)
+        return changed
 
     @property
     def promise_records(self) -> Mapping[str, PromiseRecord]:
@@ -152,7 +299,7 @@ class Monitor:
 
     def snapshot(self) -> Snapshot:
         """Everything that is known now."""
-        model, schema, reader, promised = self.model.model, self.model.model.schema, self._reader, self._promised
+        model, schema, reader, promised = self._model, self._model.schema, self._reader, self._promised
         rows = reader.rows if reader else None
         age = None if rows is None or rows.newest is None else self._clock.age(rows.newest.time)
         channels = {column.channel for column in reader.log_format.columns} if reader else set()
@@ -177,5 +324,5 @@ class Monitor:
             verdict=Light("red", self._source_error) if self._source_error else verdict,
             counters=reader.counters(self._queue.dropped) if reader else Counters(),
             notices=tuple(reader.notices) if reader else (),
-            learning=self._forecaster.learning if self._forecaster else "",
+            learning=self._learning,
         )

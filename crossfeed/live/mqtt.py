@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from crossfeed.errors import LogError, need
 from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.open_source import Credentials
-from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, reconnecting, silence
-from crossfeed.logs.declaration import MICROSECONDS, PROGRAM, LogFormat
+from crossfeed.live.source import ALIVE, Arrival, ConnectedSource, Notice, Sample, sample_of, silence
+from crossfeed.logs.declaration import MICROSECONDS, LogFormat
 
 # Sparkplug B payloads: the small part of protobuf they need, written out by hand.
 
@@ -132,8 +132,10 @@ _DISCOVERY_S = 5.0
 _SPARKPLUG = "spBv1.0"
 
 
-class MqttSource(LiveSource):
+class MqttSource(ConnectedSource):
     """Topics under a filter; in JSON a value is named TOPIC#KEY, in Sparkplug by its metric."""
+
+    back = "the broker is back"
 
     def __init__(self, address: str, mapping: Path | None = None, credentials: Credentials | None = None) -> None:
         parts = urlsplit(address)
@@ -149,9 +151,7 @@ class MqttSource(LiveSource):
         self._sequence: dict[str, int] = {}
         self._missing: dict[str, int] = {}  # messages by node, as their numbers say
         self._seen: dict[str, tuple[int, Any]] = {}
-        self._newest = 0
         self._dead_since: int | None = None
-        self._lost_at: int | None = None
 
     def _client(self) -> Any:
         aiomqtt = need("aiomqtt", "MQTT", "live")
@@ -198,11 +198,10 @@ class MqttSource(LiveSource):
                 expected="an address such as mqtt://192.168.0.10:1883/mill_7",
             ) from error
 
-    def arrivals(self) -> AsyncIterator[Arrival]:
-        return reconnecting(self._connection, (LogError,), "the broker is back")
+    def losses(self) -> tuple[type[Exception], ...]:
+        return (LogError,)
 
-    async def _connection(self) -> AsyncIterator[Arrival]:
-        self._lost_at = self._newest
+    async def connection(self) -> AsyncIterator[Arrival]:
         async for topic, content in self._messages():
             for arrival in self._arrivals_of(topic, content):
                 yield arrival
@@ -211,7 +210,7 @@ class MqttSource(LiveSource):
         message_type = _message_type(topic)
         if message_type in ("NDEATH", "DDEATH"):
             if self._dead_since is None:
-                self._dead_since = self._newest
+                self._dead_since = self.newest
                 yield Notice("degraded", f"{topic.rpartition('/')[2]} says that it is dead")
             return
         try:
@@ -220,8 +219,8 @@ class MqttSource(LiveSource):
             yield Notice("degraded", error.found)
             return
         missing = self._missing.pop(_node(topic), 0)
-        if missing and self._newest:
-            self._lost_at = self._lost_at or self._newest
+        if missing and self.newest:
+            self.lost_at = self.lost_at or self.newest
             yield Notice("degraded", f"{missing} messages of {_node(topic)} are missing")
         for native, value, stamp, historical in values:
             name = self._names.get(native)
@@ -233,19 +232,16 @@ class MqttSource(LiveSource):
             self._seen[native] = (stamp, value)
             if not historical:
                 yield from self._end_of_gap(stamp)
-                self._newest = max(self._newest, stamp)
-            if name == PROGRAM:
-                yield Sample(name, str(value or ""), stamp)
-            else:
-                yield Sample(name, float(value) if isinstance(value, int | float) else None, stamp)
+                self.newest = max(self.newest, stamp)
+            yield sample_of(name, value, stamp)
         if values:
             yield Sample(ALIVE, 1.0, max(stamp for _, _, stamp, _ in values))
 
     def _end_of_gap(self, stamp: int) -> Iterator[Arrival]:
-        since = [begin for begin in (self._dead_since, self._lost_at) if begin]
+        since = [begin for begin in (self._dead_since, self.lost_at) if begin]
         if since and stamp > min(since):
             yield silence(min(since), stamp)
-            self._dead_since = self._lost_at = None
+            self._dead_since, self.lost_at = None, 0
 
     def _values(self, topic: str, content: bytes) -> Iterator[tuple[str, Any, int, bool]]:
         """Native name, value, stamp and whether it is history, of everything in a message."""

@@ -19,12 +19,12 @@ from crossfeed.live.source import (
     LINE,
     OVERRIDES,
     Arrival,
-    LiveSource,
+    ConnectedSource,
     Mark,
     Notice,
     Sample,
     live_segmentation,
-    reconnecting,
+    sample_of,
 )
 from crossfeed.logs.declaration import MICROSECONDS, PROGRAM, LogFormat
 from crossfeed.logs.mtconnect import LOG_FORMAT
@@ -54,8 +54,10 @@ class OutOfRangeError(Exception):
     """The agent no longer holds the sequence that was asked for."""
 
 
-class MtconnectSource(LiveSource):
+class MtconnectSource(ConnectedSource):
     """One device of an agent; a mapping of the kind `crossfeed ingest mtconnect` takes renames or drops items."""
+
+    back = "the agent is back"
 
     def __init__(self, address: str, mapping: Path | None = None) -> None:
         self.address, self.title = address.rstrip("/"), f"the MTConnect agent {address}"
@@ -63,7 +65,6 @@ class MtconnectSource(LiveSource):
         self._names: dict[str, str] = {}
         self._instance: int | None = None
         self._next: int | None = None
-        self._newest = 0
 
     async def open(self) -> LogFormat:
         """Ask the agent what there is and choose channels for it."""
@@ -144,13 +145,12 @@ class MtconnectSource(LiveSource):
 
     def resume(self, position: Mapping[str, Any]) -> None:
         self._instance, self._next = int(position["instance"]), int(position["next"])
-        self._newest = int(position.get("newest", 0))
+        self.newest = int(position.get("newest", 0))
 
-    def arrivals(self) -> AsyncIterator[Arrival]:
-        errors = (OSError, LogError, ValueError, httpx.HTTPError)
-        return reconnecting(self._connection, errors, "the agent is back")
+    def losses(self) -> tuple[type[Exception], ...]:
+        return (OSError, LogError, ValueError, httpx.HTTPError)
 
-    async def _connection(self) -> AsyncIterator[Arrival]:
+    async def connection(self) -> AsyncIterator[Arrival]:
         # The agent's buffer may no longer hold what we want: whatever was in between is lost.
         with suppress(OutOfRangeError):
             async for arrival in self._stream():
@@ -180,13 +180,13 @@ class MtconnectSource(LiveSource):
         now = max(stamps, default=page.created)
         if restarted:
             yield Notice("restart", "the agent was restarted")
-        if self._newest and now > self._newest:
+        if self.newest and now > self.newest:
             text = "the agent was restarted" if restarted else "the agent's buffer did not reach back"
-            yield Notice("gap", f"{text}: {(now - self._newest) / MICROSECONDS:.1f} s are lost", self._newest, now)
+            yield Notice("gap", f"{text}: {(now - self.newest) / MICROSECONDS:.1f} s are lost", self.newest, now)
         for _, _, item, value in page.observations:
             for sample in self._samples(item, value, now, None):
                 yield sample
-        self._newest = max(now, self._newest)
+        self.newest = max(now, self.newest)
         yield self._mark()
 
     def _tell(self, page: StreamsPage) -> Iterator[Arrival]:
@@ -195,28 +195,25 @@ class MtconnectSource(LiveSource):
             if sequence < self._next:
                 yield Notice("doubled", f"the observation {sequence} was told again")
                 continue
-            self._newest = max(self._newest, stamp)
+            self.newest = max(self.newest, stamp)
             yield from self._samples(item, value, stamp, sequence)
-        if not page.observations and page.created > self._newest + MICROSECONDS:
+        if not page.observations and page.created > self.newest + MICROSECONDS:
             # A heartbeat: nothing changed, so everything is still in force.
-            self._newest = page.created
+            self.newest = page.created
             yield Sample(ALIVE, 1.0, page.created)
         self._next = max(self._next, page.following)
         yield self._mark()
 
     def _mark(self) -> Mark:
-        return Mark({"instance": self._instance, "next": self._next, "newest": self._newest})
+        return Mark({"instance": self._instance, "next": self._next, "newest": self.newest})
 
     def _samples(self, item: str, value: str, stamp: int, sequence: int | None) -> Iterator[Sample]:
         name = self._names.get(item)
         if name is None:
             return
-        gone = value == _UNAVAILABLE
-        if name == PROGRAM:
-            yield Sample(name, "" if gone else value, stamp, sequence)
-            return
+        told: object = None if value == _UNAVAILABLE else value
         with suppress(ValueError):
-            yield Sample(name, None if gone else float(value), stamp, sequence)
+            yield sample_of(name, told if told is None or name == PROGRAM else float(value), stamp, sequence)
 
 
 @asynccontextmanager

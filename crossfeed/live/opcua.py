@@ -11,7 +11,7 @@ from typing import Any
 from crossfeed.errors import ConfigError, LogError, need
 from crossfeed.live.mapping import LiveMapping, MappingProposal, SourceNode, propose_mapping
 from crossfeed.live.open_source import Credentials, Security, secure
-from crossfeed.live.source import ALIVE, Arrival, LiveSource, Notice, Sample, Value, reason, reconnecting, silence
+from crossfeed.live.source import ALIVE, Arrival, ConnectedSource, Notice, Sample, reason, sample_of, silence
 from crossfeed.logs.declaration import MICROSECONDS, PROGRAM, LogFormat
 
 _WATCH_S, _ANSWER_S = 1.0, 4.0
@@ -20,7 +20,7 @@ _OVERFLOW = 0x0480  # bits of a status code: the server's queue was full, and va
 _DEEPEST, _MOST_NODES, _LONGEST_S = 10, 5000, 60.0
 
 
-class OpcUaSource(LiveSource):
+class OpcUaSource(ConnectedSource):
     """One server, one subscription; a node that the server does not know costs that channel alone."""
 
     def __init__(
@@ -40,8 +40,6 @@ class OpcUaSource(LiveSource):
         self._security, self._credentials = security, credentials
         self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
         self._client: Any = None
-        self._newest: int | None = None
-        self._lost_at: int | None = None
         self._names: dict[Any, str] = {}
         self._degraded: set[str] = set()
         self._last_stamps: dict[str, int] = {}
@@ -93,12 +91,11 @@ class OpcUaSource(LiveSource):
             ) from error
         return client
 
-    def arrivals(self) -> AsyncIterator[Arrival]:
-        return reconnecting(self._connection, _connection_errors(), "the server is back")
+    def losses(self) -> tuple[type[Exception], ...]:
+        return _connection_errors()
 
-    async def _connection(self) -> AsyncIterator[Arrival]:
+    async def connection(self) -> AsyncIterator[Arrival]:
         """What the server tells, until it no longer answers."""
-        self._lost_at = self._newest
         client = self._client = await self._connect()
         try:
             await self._subscribe(client)
@@ -150,8 +147,8 @@ class OpcUaSource(LiveSource):
 
     def _alive(self, stamp: int) -> None:
         self._settle()
-        if self._newest is not None and stamp > self._newest + round(_WATCH_S * MICROSECONDS):
-            self._newest = stamp
+        if self.newest and stamp > self.newest + round(_WATCH_S * MICROSECONDS):
+            self.newest = stamp
             self._put(Sample(ALIVE, 1.0, stamp))
 
     def datachange_notification(self, node: Any, _: Any, data: Any) -> None:
@@ -179,9 +176,9 @@ class OpcUaSource(LiveSource):
             return
         waiting, self._waiting, self._awaited = self._waiting, [], None
         stamps = [_stamp_of(data) for _, data in waiting]
-        begin = max([*stamps, self._newest or 0])
-        if self._lost_at is not None and begin > self._lost_at:
-            self._put(silence(self._lost_at, begin))
+        begin = max([*stamps, self.newest])
+        if 0 < self.lost_at < begin:
+            self._put(silence(self.lost_at, begin))
         first: set[str] = set()
         for (name, data), stamp in zip(waiting, stamps, strict=True):
             self._tell(name, data, stamp if name in first else begin)
@@ -190,20 +187,17 @@ class OpcUaSource(LiveSource):
     def _tell(self, name: str, data: Any, stamp: int) -> None:
         value = data.Value.Value if data.Value is not None else None
         good = data.StatusCode is None or not data.StatusCode.is_bad()
-        self._newest = stamp if self._newest is None else max(stamp, self._newest)
+        self.newest = max(stamp, self.newest)
         if data.StatusCode is not None and data.StatusCode.value & _OVERFLOW == _OVERFLOW:
             begin = self._last_stamps.get(name, stamp)
             seconds = (stamp - begin) / MICROSECONDS
             self._put(Notice("gap", f"the server lost values of {name} within {seconds:.1f} s", begin, stamp, name))
         self._last_stamps[name] = stamp
-        reading: Value = float(value) if good and isinstance(value, int | float) else None
-        if name == PROGRAM:
-            reading = str(value or "")
         if good:
             self._degraded.discard(name)
         else:
             self._degrade(name, f"{name} has no good value: {data.StatusCode.name}")
-        self._put(Sample(name, reading, stamp))
+        self._put(sample_of(name, value if good or name == PROGRAM else None, stamp))
 
     def _degrade(self, name: str, text: str) -> None:
         """Say once that a channel cannot be had, until it is good again."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -27,8 +28,17 @@ class _NotFollowedError(Exception):
     """Why the last command has to stand for the program."""
 
 
+class PlanFollower(Protocol):
+    """Says which commands the next rows will have."""
+
+    def plan(
+        self, states: Mapping[str, Value], now: float, last: Mapping[str, float | None], steps: int
+    ) -> LivePlannedCommands:
+        """The plan after the row that ended `now` with the commands `last`; `states` is what the control tells."""
+
+
 @dataclass(slots=True)
-class ProgramFollower:
+class ProgramFollower(PlanFollower):
     """Finds the active program in a folder and follows the control along its lines."""
 
     folder: Path | None

@@ -7,7 +7,7 @@ reader keeps the newest rows in the model's channels, and counts what happened o
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
@@ -23,6 +23,7 @@ from crossfeed.schema import Schema
 LATEST_S = 2.0  # a sample that is later than this changes nothing any more
 _GAP_ROWS = 10  # rows without a sample that end a session where the kind states no gap
 _SHOWN_NOTICES = 20
+_COUNTED = {"gap": "gaps", "reconnect": "reconnects", "restart": "restarts"}
 _FOLLOWED = (PROGRAM, LINE, *OVERRIDES.values())
 
 
@@ -222,7 +223,7 @@ class ArrivalReader:
             self._counts["late"] += 1
 
     def _notice(self, notice: Notice) -> None:
-        self._counts[notice.kind] += 1
+        self._counts[_COUNTED.get(notice.kind, notice.kind)] += 1
         if notice.kind == "gap":
             self._maker.mask(notice.begin, notice.end)
         if notice.kind != "doubled":
@@ -230,15 +231,6 @@ class ArrivalReader:
 
     def counters(self, dropped: int) -> Counters:
         """What happened since the start; `dropped` samples never came here."""
-        counts = self._counts
-        return Counters(
-            samples=counts["samples"],
-            rows=counts["rows"],
-            gaps=counts["gap"],
-            late=counts["late"],
-            dropped=dropped,
-            doubled=counts["doubled"],
-            reconnects=counts["reconnect"],
-            restarts=counts["restart"],
-            skew=round(self.clock.skew, 3),
-        )
+        names = (field.name for field in fields(Counters))
+        counts = {name: self._counts[name] for name in names}
+        return Counters(**counts | {"dropped": dropped, "skew": round(self.clock.skew, 3)})  # type: ignore[arg-type]

@@ -67,6 +67,7 @@ class LiveSource(Protocol):
     """A machine as it is heard now."""
 
     title: str
+    replays: bool = False  # its stamps have no clock in common with ours
 
     async def open(self) -> LogFormat:
         """Say what it will tell: channels, units, row period, whether values hold until they change."""
@@ -149,23 +150,44 @@ def backoff() -> Iterator[float]:
     return chain((0.25, 0.5, 1.0), repeat(2.0))
 
 
-async def reconnecting(
-    connect: Callable[[], AsyncIterator[Arrival]], errors: tuple[type[Exception], ...], back: str
-) -> AsyncIterator[Arrival]:
-    """The arrivals of one connection after the other; each loss by one of these errors, each return is a notice."""
-    lost, waits = False, backoff()
-    while True:
-        try:
-            async for arrival in connect():
-                if lost:
-                    lost, waits = False, backoff()
-                    yield Notice("reconnect", back)
-                yield arrival
-        except errors as error:
-            if not lost:
-                yield Notice("degraded", f"the connection was lost: {reason(error)}")
-            lost = True
-            await asyncio.sleep(next(waits))
+class ConnectedSource(LiveSource):
+    """The life of a source behind a connection: connect, read, and connect again when that was lost."""
+
+    back = "the server is back"
+    newest = 0  # stamp of the newest value; 0 before the first
+    lost_at = 0  # that of the newest value before the present connection
+
+    def connection(self) -> AsyncIterator[Arrival]:
+        """What arrives over one connection, until that is lost."""
+        raise NotImplementedError
+
+    def losses(self) -> tuple[type[Exception], ...]:
+        """What a lost or refused connection raises."""
+        raise NotImplementedError
+
+    async def arrivals(self) -> AsyncIterator[Arrival]:
+        """The arrivals of one connection after the other; each loss, each return is a notice."""
+        lost, waits = False, backoff()
+        while True:
+            self.lost_at = self.newest
+            try:
+                async for arrival in self.connection():
+                    if lost:
+                        lost, waits = False, backoff()
+                        yield Notice("reconnect", self.back)
+                    yield arrival
+            except self.losses() as error:
+                if not lost:
+                    yield Notice("degraded", f"the connection was lost: {reason(error)}")
+                lost = True
+                await asyncio.sleep(next(waits))
+
+
+def sample_of(name: str, value: object, stamp: int, sequence: int | None = None) -> Sample:
+    """A value as it is told: the name of a program as text, everything else as a number or as absent."""
+    if name == PROGRAM:
+        return Sample(name, str(value or ""), stamp, sequence)
+    return Sample(name, float(value) if isinstance(value, int | float) else None, stamp, sequence)
 
 
 def reason(error: BaseException) -> str:
@@ -179,10 +201,10 @@ def silence(begin: int, end: int) -> Notice:
 
 
 class SourceClock:
-    """Learns the offset from the samples that arrived quickest; `speed` is above 1 where a machine is replayed."""
+    """Learns the offset from the samples that arrived quickest; `speed` is other than 1 where a machine is replayed."""
 
-    def __init__(self, speed: float = 1.0) -> None:
-        self.speed = speed
+    def __init__(self, speed: float = 1.0, replays: bool = False) -> None:
+        self.speed, self._replays = speed, replays or speed != 1.0
         self._begin: tuple[float, float] | None = None
         self._delays: deque[float] = deque(maxlen=_WINDOW)
 
@@ -192,7 +214,7 @@ class SourceClock:
         seconds = stamp / MICROSECONDS
         if self._begin is None:
             # A replay has no clock in common with ours: its first sample counts as in time.
-            self._begin = (arrived, arrived if self.speed == 1.0 else seconds)
+            self._begin = (arrived, seconds if self._replays else arrived)
         self._delays.append(self._ours(arrived) - seconds)
 
     def _ours(self, arrived: float) -> float:
@@ -218,7 +240,7 @@ class SourceClock:
     @property
     def skew_warning(self) -> str:
         """A sentence where the clocks lie too far apart, else nothing."""
-        if abs(self.skew) <= REPORTED_S or self.speed != 1.0:
+        if abs(self.skew) <= REPORTED_S or self._replays:
             return ""
         side = "behind" if self.skew > 0 else "ahead of"
         days = abs(self.skew) / 86_400

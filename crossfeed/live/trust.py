@@ -189,8 +189,7 @@ class Trust:
     """Watches the data and the forecasts, and says what they are worth."""
 
     def __init__(self, model: OpenedModel) -> None:
-        self._model = model
-        self._schema = model.model.schema
+        self._model, self._schema = model.model, model.model.schema
         self.period = float(model.provenance.get("row_period", 1.0))
         self._ranges: Mapping[str, Sequence[float]] = model.provenance.get("command_range") or {}
         self.promises = Promises(self._schema, model.model.horizons, spans_of(self._schema, self._ranges))
@@ -214,7 +213,7 @@ class Trust:
 
     def _distances(self, row: Row) -> dict[str, float]:
         names = self._schema.sensor_names
-        z = np.abs(self._model.model.normaliser.transform_sensors(row.floats(names)))
+        z = np.abs(self._model.normaliser.transform_sensors(row.floats(names)))
         return {name: float(distance) for name, distance in zip(names, z, strict=True) if np.isfinite(distance)}
 
     def _outside_training(self, plan: LivePlannedCommands) -> str:
@@ -232,7 +231,7 @@ class Trust:
 
     def _disagreement(self, doubt: float | None) -> str:
         """Where the members of the ensemble are further apart than in 99 of 100 windows of the source."""
-        usual = float(self._model.model.disagreement_threshold)
+        usual = float(self._model.disagreement_threshold)
         if doubt is None or not doubt > usual > 0.0:
             return ""
         return f"this is unlike what was learned: the members of the model differ by {doubt:.2g}, usually {usual:.2g}"
@@ -243,7 +242,7 @@ class Trust:
         return {name: self._light(name, age, problem, missing, len(names)) for name in names}
 
     def _light(self, name: str, age: float | None, problem: str, missing: int, sensors: int) -> Light:
-        if name in self._model.model.normaliser.unseen:
+        if name in self._model.normaliser.unseen:
             return Light("red", "the model never saw this sensor in training")
         if age is None:
             return Light("red", "nothing has arrived yet")

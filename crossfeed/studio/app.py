@@ -3,12 +3,9 @@
 import asyncio
 import base64
 import contextlib
-import gzip
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +13,8 @@ from fastapi import FastAPI, Request, UploadFile, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocketDisconnect
 
 from crossfeed import __version__
@@ -37,12 +36,7 @@ from crossfeed.studio.service import Service
 from crossfeed.studio.settings import cookie_name
 
 _PAGE = Path(__file__).parent / "page"
-_KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+_KINDS = (".html", ".js", ".css", ".svg")
 PLOTLY = "/page/plotly.min.js"
 _MAP_STYLE = re.compile(rb"textContent='(\.maplibregl-map\{[^']*)'")
 Result = TypeVar("Result")
@@ -52,33 +46,10 @@ _ENTERED = (
 )
 
 
-@dataclass(frozen=True)
-class PageFile:
-    """One file of the page."""
-
-    content: bytes
-    media_type: str
-    kept: bool = False  # by the browser, without asking again
-
-    @cached_property
-    def packed(self) -> bytes:
-        return gzip.compress(self.content, 9, mtime=0)
-
-    @cached_property
-    def tag(self) -> str:
-        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
-
-
-def page_files() -> dict[str, PageFile]:
-    """What is served, by path."""
-    files = {
-        f"/page/{path.name}": PageFile(path.read_bytes(), _KINDS[path.suffix])
-        for path in sorted(_PAGE.iterdir())
-        if path.suffix in _KINDS
-    }
-    files["/"], files["/docs"] = files.pop("/page/index.html"), files.pop("/page/docs.html")
-    files[PLOTLY] = PageFile(_plotly().read_bytes(), _KINDS[".js"], kept=True)
-    return files
+def page_files() -> dict[str, Path]:
+    """What is served, by its address."""
+    files = {f"/page/{path.name}": path for path in sorted(_PAGE.iterdir()) if path.suffix in _KINDS}
+    return {"/": files.pop("/page/index.html"), "/docs": files.pop("/page/docs.html"), PLOTLY: _plotly(), **files}
 
 
 def _plotly() -> Path:
@@ -147,7 +118,8 @@ def build_app(service: Service) -> Gate:
 
     @app.get("/api/sessions", tags=["model"], summary="Moments that can be named")
     async def sessions() -> dict[str, Any]:
-        return {"sessions": engine.moments.sessions(), "live": service.shown_machine is not None}
+        named = [] if service.table is None else service.table.sessions()
+        return {"sessions": named, "live": service.shown_machine is not None}
 
     @app.post("/api/forecast", tags=["model"], summary="Forecast at the trained horizons, under one plan or several")
     async def forecast(asked: ForecastRequest, request: Request) -> dict[str, Any]:
@@ -175,10 +147,7 @@ def build_app(service: Service) -> Gate:
     async def live() -> dict[str, Any]:
         if service.shown_machine is None:
             raise RefusalError(404, "Nothing runs beside this service.", remedy="Start it with --live or --history.")
-        snapshot = service.shown_machine.snapshot()
-        if snapshot is None:
-            raise RefusalError(503, "No row has arrived yet.", remedy="Try again in a second.")
-        return live_content(snapshot)
+        return live_content(service.shown_machine.snapshot())
 
     @app.get("/api/trust", tags=["live"], summary="The channel verdict, and calibration so far")
     async def trust() -> dict[str, Any]:
@@ -218,28 +187,25 @@ def build_app(service: Service) -> Gate:
     async def stream(socket: WebSocket) -> None:
         await _stream(service, socket)
 
-    for path, page_file in files.items():
-        app.add_api_route(path, _served(page_file), methods=["GET"], include_in_schema=False)
+    for path, file in files.items():
+        app.add_api_route(path, _served(path, file), methods=["GET"], include_in_schema=False)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=6)
 
     bounded = Bounds(app, settings.limits, service.metrics)
-    gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].content))
+    gate = Gate(bounded, settings, keys, service.metrics, map_style(files[PLOTLY].read_bytes()))
     return gate
 
 
-def _served(page_file: PageFile) -> Callable[[Request], Awaitable[Response]]:
-    """A handler that gives one file, packed where the browser can unpack it."""
+def _served(path: str, file: Path) -> Callable[[Request], Awaitable[Response]]:
+    """A handler that gives one file; only plotly.js is kept by a browser without asking again."""
+    folder = StaticFiles(directory=file.parent)
 
-    async def file(request: Request) -> Response:
-        headers = {"etag": page_file.tag, "cache-control": "private, max-age=86400" if page_file.kept else "no-cache"}
-        if request.headers.get("if-none-match") == page_file.tag:
-            return Response(status_code=304, headers=headers)
-        if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(page_file.content, media_type=page_file.media_type, headers=headers)
-        packed = await asyncio.to_thread(lambda: page_file.packed)
-        headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-        return Response(packed, media_type=page_file.media_type, headers=headers)
+    async def served(request: Request) -> Response:
+        answer = await folder.get_response(file.name, request.scope)
+        answer.headers["cache-control"] = "private, max-age=86400" if path == PLOTLY else "no-cache"
+        return answer
 
-    return file
+    return served
 
 
 async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:

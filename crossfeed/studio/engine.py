@@ -16,7 +16,7 @@ from crossfeed.scenarios.measures import check_sensors, warnings_about, warnings
 from crossfeed.scenarios.plan import PlannedCommands
 from crossfeed.scenarios.rollout import answer_together
 from crossfeed.scenarios.what_if import what_if
-from crossfeed.studio.moments import Moments, sent_moment
+from crossfeed.studio.moments import MonitoredMachine, TableMoments, sent_moment
 from crossfeed.studio.plans import Uploads, make_plans
 from crossfeed.studio.requests import ForecastRequest, MomentRequest, PlansRequest, RefusalError, WhatIfRequest
 from crossfeed.studio.settings import Limits
@@ -43,16 +43,31 @@ class ForecastEngine:
     """A model that answers."""
 
     opened: OpenedModel
-    moments: Moments
+    table: TableMoments | None
+    shown_machine: MonitoredMachine | None
     uploads: Uploads
     limits: Limits
     motion: MotionLimits
 
     def moment(self, asked: MomentRequest) -> History:
-        """The rows before the forecast."""
+        """The rows before the forecast: as sent, of a named moment of the table, or the newest beside the service."""
         if asked.history is not None:
             return sent_moment(asked, self.opened)
-        return self.moments.at(asked.session, asked.at)
+        newest = asked.session is None and asked.at is None
+        if newest and self.shown_machine is not None and (history := self.shown_machine.history) is not None:
+            return history
+        if self.table is not None:
+            return self.table.at(asked.session, asked.at)
+        if self.shown_machine is None:
+            raise RefusalError(
+                409,
+                "The service has no history of its own.",
+                expected="rows under 'history' in the request",
+                remedy="Start crossfeed serve with --history or --live.",
+            )
+        if newest:
+            raise RefusalError(409, "Too few live rows have arrived for a forecast.", remedy="Wait some seconds.")
+        raise RefusalError(409, "There is no table to choose a moment from.", expected="no 'session' and no 'at'")
 
     def _plans(self, asked: PlansRequest, history: History) -> list[PlannedCommands]:
         longest = self.opened.model.horizons[-1]

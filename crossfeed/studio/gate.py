@@ -107,7 +107,7 @@ class Gate:
         return scheme == own_scheme and host.lower() in self.settings.hosts(self.port)
 
     async def _refuse(self, refusal: RefusalError, asked: HTTPConnection, receive: Receive, send: Send) -> None:
-        self.metrics.refused(refusal.status)
+        self.metrics.refused.labels(str(refusal.status)).inc()
         client = asked.client.host if asked.client else "unknown"
         log.warning("refused %s %r from %s: %s", refusal.status, str(asked.scope["path"])[:120], client, refusal.found)
         if asked.scope["type"] == "websocket":

@@ -35,16 +35,16 @@ class Metrics:
         self._requests = client.Counter(
             "crossfeed_requests", "Requests that were answered.", ["route", "status"], registry=registry
         )
-        self._refused = client.Counter(
+        self.refused = client.Counter(
             "crossfeed_refused", "Requests that the gate refused.", ["status"], registry=registry
         )
-        self._cancelled = client.Counter(
+        self.cancelled = client.Counter(
             "crossfeed_cancelled", "Work stopped because its client left.", registry=registry
         )
         self._seconds = client.Histogram(
             "crossfeed_request_seconds", "Time to the answer.", ["route"], buckets=SECONDS, registry=registry
         )
-        self._batches = client.Histogram(
+        self.batches = client.Histogram(
             "crossfeed_batch_size", "Forecasts that shared one pass.", buckets=SIZES, registry=registry
         )
         registry.register(self)
@@ -53,18 +53,6 @@ class Metrics:
         """A request came to its end."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-
-    def refused(self, status: int) -> None:
-        """A request did not pass the gate."""
-        self._refused.labels(str(status)).inc()
-
-    def passed(self, size: int) -> None:
-        """One pass of the network answered so many requests."""
-        self._batches.observe(size)
-
-    def cancelled(self) -> None:
-        """Work was stopped because its client left."""
-        self._cancelled.inc()
 
     def watch(self, name: str, meaning: str, read: Callable[[], Iterable[LabelledValue]]) -> None:
         """Show values that `read` gives at each scrape."""
@@ -92,7 +80,7 @@ class Batcher(SharedPass[Question, Answer]):
 
     def __init__(self, answer_all: AnswerAll[Question, Answer], most: int, waiting: int, metrics: Metrics) -> None:
         def counted(questions: Sequence[Question]) -> Sequence[Answer | Exception]:
-            metrics.passed(len(questions))
+            metrics.batches.observe(len(questions))
             return answer_all(questions)
 
         super().__init__(counted, most)
@@ -105,7 +93,7 @@ class Batcher(SharedPass[Question, Answer]):
         try:
             return await super().ask(question)
         except asyncio.CancelledError:
-            self.metrics.cancelled()
+            self.metrics.cancelled.inc()
             raise
 
 
@@ -145,7 +133,7 @@ class LongWork:
                 remedy="Ask for fewer samples, fewer plans or fewer seconds.",
             ) from None
         except asyncio.CancelledError:
-            self.metrics.cancelled()
+            self.metrics.cancelled.inc()
             raise
         finally:
             stopped.set()

@@ -7,24 +7,21 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossfeed.errors import CrossfeedError, need
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
+from crossfeed.live.monitor import Monitor
+from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.logs.align import as_table
 from crossfeed.programs.motion import MotionLimits, read_motion_limits
 from crossfeed.progress import be_quiet, console
 from crossfeed.studio.engine import ForecastEngine, Question, ready_to_answer
 from crossfeed.studio.model_facts import record_folder
-from crossfeed.studio.moments import Moments, ShownMachine, TableMoments
-from crossfeed.studio.monitored_machine import Replay
+from crossfeed.studio.moments import Companion, MonitoredMachine, TableMoments, TableReplay
 from crossfeed.studio.plans import Uploads
 from crossfeed.studio.queues import Batcher, LabelledValue, LongWork, Metrics
 from crossfeed.studio.settings import Keys, ServeSettings, log
-
-if TYPE_CHECKING:
-    from crossfeed.live.open_source import SourceOptions
-    from crossfeed.studio.monitored_machine import Companion
 
 _COLOURS = {"green": 0.0, "amber": 1.0, "red": 2.0}
 
@@ -37,15 +34,14 @@ class Service:
     settings: ServeSettings
     keys: Keys
     table: TableMoments | None = None
-    shown_machine: ShownMachine | None = None
+    shown_machine: MonitoredMachine | None = None
     folders: Sequence[Path] = ()
     motion: MotionLimits = field(default_factory=MotionLimits)
 
     def __post_init__(self) -> None:
         limits = self.settings.limits
         self.metrics, self.uploads, self.streams = Metrics(), Uploads(limits.uploads), 0
-        moments = Moments(self.table, self.shown_machine)
-        self.engine = ForecastEngine(self.opened, moments, self.uploads, limits, self.motion)
+        self.engine = ForecastEngine(self.opened, self.table, self.shown_machine, self.uploads, limits, self.motion)
         self.batcher: Batcher[Question, dict[str, Any]] = Batcher(
             self.engine.answer_all, limits.batch, limits.waiting, self.metrics
         )
@@ -90,21 +86,23 @@ class Service:
 
         def ages() -> Iterable[LabelledValue]:
             now = snapshot()
-            values = {} if now is None else {"row": now.row_age, "forecast": now.forecast_age}
-            return [({"of": of}, age) for of, age in values.items() if age is not None]
-
-        def lights() -> Iterable[LabelledValue]:
-            now = snapshot()
-            values = {} if now is None else now.lights
-            return [({"sensor": name}, _COLOURS[light.colour]) for name, light in values.items()]
-
-        def events() -> Iterable[LabelledValue]:
-            now = snapshot()
-            return [] if now is None else [({"kind": kind}, float(n)) for kind, n in asdict(now.counters).items()]
+            return [
+                ({"of": of}, age)
+                for of, age in (("row", now.row_age), ("forecast", now.forecast_age))
+                if age is not None
+            ]
 
         self.metrics.watch("crossfeed_live_age_seconds", "Age of the newest row and of the forecast.", ages)
-        self.metrics.watch("crossfeed_live_light", "0 green, 1 amber, 2 red.", lights)
-        self.metrics.watch("crossfeed_live_events_total", "What happened to the live source.", events)
+        self.metrics.watch(
+            "crossfeed_live_light",
+            "0 green, 1 amber, 2 red.",
+            lambda: [({"sensor": name}, _COLOURS[light.colour]) for name, light in snapshot().lights.items()],
+        )
+        self.metrics.watch(
+            "crossfeed_live_events_total",
+            "What happened to the live source.",
+            lambda: [({"kind": kind}, float(count)) for kind, count in asdict(snapshot().counters).items()],
+        )
 
 
 @dataclass(frozen=True)
@@ -112,10 +110,10 @@ class LiveSetup:
     """A live source by its address, how to be let in, where the machine's NC programs lie, where to learn."""
 
     address: str
-    options: "SourceOptions | None" = None
+    options: SourceOptions | None = None
     programs: Path | None = None
     learn: Path | None = None
-    companion: "Companion | None" = None
+    companion: Companion | None = None
 
 
 def make_service(
@@ -143,22 +141,18 @@ def make_service(
     moments = None
     if table is not None and history is not None:
         moments = TableMoments(table, opened, history.name)
-    shown_machine: ShownMachine | None = None
+    shown_machine = None
     if live is not None:
         shown_machine = _machine(live, plain, opened, motion, speed)
     elif moments is not None:
-        shown_machine = Replay(opened, moments, speed)
+        replay = TableReplay(moments, speed)
+        shown_machine = MonitoredMachine(opened, Monitor(opened, replay, follower=replay, speed=speed))
     return Service(opened, settings, keys, moments, shown_machine, _folders(opened, runs), motion)
 
 
 def _machine(
     live: LiveSetup, plain: OpenedModel, opened: OpenedModel, motion: MotionLimits, speed: float
-) -> ShownMachine:
-    # Imported here: a table alone needs nothing that listens, and is served a fifth of a second earlier.
-    from crossfeed.live.monitor import Monitor
-    from crossfeed.live.open_source import open_source
-    from crossfeed.studio.monitored_machine import MonitoredMachine
-
+) -> MonitoredMachine:
     source = open_source(live.address, live.options)
     learner = None
     if live.learn is not None:

@@ -13,7 +13,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.open_source import open_source
 from crossfeed.studio import service as studio
-from crossfeed.studio.monitored_machine import MonitoredMachine
+from crossfeed.studio.moments import MonitoredMachine
 
 
 def test_a_demo_without_a_lock_says_so(tmp_path: Path) -> None:

@@ -8,8 +8,17 @@ import pytest
 
 from crossfeed.errors import LogError
 from crossfeed.live import source
-from crossfeed.live.source import Arrival, BoundedQueue, Notice, Sample, SourceClock, backoff, reconnecting
+from crossfeed.live.source import Arrival, BoundedQueue, ConnectedSource, Notice, Sample, SourceClock, backoff
 from tests.live.conftest import LIMIT_S, within
+
+
+class Losable(ConnectedSource):
+    """A source that is told by each test what its connections bring."""
+
+    back = "it is back"
+
+    def losses(self) -> tuple[type[Exception], ...]:
+        return (LogError,)
 
 
 def test_a_returned_server_is_never_kept_waiting_for_more_than_two_seconds() -> None:
@@ -20,15 +29,16 @@ def test_a_loss_and_a_return_are_told_once_however_many_attempts_fail(monkeypatc
     monkeypatch.setattr(source, "backoff", lambda: itertools.repeat(0.0))
     outcomes = iter(["row", "gone", "gone", "ended", "row"])
 
-    async def connect() -> AsyncIterator[Arrival]:
-        outcome = next(outcomes)
-        if outcome == "row":
-            yield Sample("power", 1.0, 5)
-        if outcome != "ended":
-            raise LogError("It is gone.", expected="an answer")
+    class Unsteady(Losable):
+        async def connection(self) -> AsyncIterator[Arrival]:
+            outcome = next(outcomes)
+            if outcome == "row":
+                yield Sample("power", 1.0, 5)
+            if outcome != "ended":
+                raise LogError("It is gone.", expected="an answer")
 
     async def work() -> list[Arrival]:
-        arrivals = reconnecting(connect, (LogError,), "it is back")
+        arrivals = Unsteady().arrivals()
         return [await anext(arrivals) for _ in range(5)]
 
     told = [one.text if isinstance(one, Notice) else "a row" for one in within(LIMIT_S, work)]
@@ -37,13 +47,14 @@ def test_a_loss_and_a_return_are_told_once_however_many_attempts_fail(monkeypatc
 
 
 def test_an_error_of_another_kind_is_not_taken_for_a_lost_connection() -> None:
-    async def connect() -> AsyncIterator[Arrival]:
-        raise KeyError("a mistake of ours")
-        yield Sample("power", 1.0, 5)
+    class Mistaken(Losable):
+        async def connection(self) -> AsyncIterator[Arrival]:
+            raise KeyError("a mistake of ours")
+            yield Sample("power", 1.0, 5)
 
     async def work() -> None:
         with pytest.raises(KeyError, match="a mistake of ours"):
-            await anext(reconnecting(connect, (LogError,), "it is back"))
+            await anext(Mistaken().arrivals())
 
     within(LIMIT_S, work)
 

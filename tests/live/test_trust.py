@@ -3,7 +3,6 @@
 import math
 from collections import deque
 from statistics import NormalDist
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,7 +151,7 @@ def test_the_sentence_for_the_whole_counts_what_cannot_be_believed(shop: Shop) -
 
 def test_members_that_disagree_a_little_are_compared_with_what_is_usual(shop: Shop) -> None:
     trust, model = Trust(shop.opened), toy.sensor_model()
-    trust._model = SimpleNamespace(model=model)
+    trust._model = model
     model.disagreement_threshold.fill_(0.004)
     assert trust._disagreement(None) == trust._disagreement(0.003) == ""
     assert "differ by 0.006, usually 0.004" in trust._disagreement(0.006)

@@ -25,7 +25,7 @@ from crossfeed.schema import canonical
 from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
 from crossfeed.sim.servers.serve import SimulatedFeed, serve
 from crossfeed.studio.engine import ready_to_answer
-from crossfeed.studio.monitored_machine import MonitoredMachine
+from crossfeed.studio.moments import MonitoredMachine
 from crossfeed.studio.service import LiveSetup, Service, make_service
 from crossfeed.studio.settings import Keys, ServeSettings
 from tests.live.servers import free_port

@@ -9,6 +9,7 @@ import pytest
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.opened_model import open_model
 from crossfeed.studio import service as studio
+from crossfeed.studio.requests import MomentRequest
 from crossfeed.studio.settings import ServeSettings
 from tests.studio.conftest import Place
 
@@ -22,7 +23,7 @@ def test_a_table_of_a_machine_that_fleet_had_not_met_was_refused(place: Place, m
     served, alone = service.opened, open_model("fleet", "cpu", meets=True).meets(place.table)
     np.testing.assert_array_equal(served.model.normaliser.sensor_scale, alone.model.normaliser.sensor_scale)
     assert served.provenance["row_period"] == place.table.period
-    assert service.engine.moments.at(None, 40.0).schema.sensor_names == place.table.schema.sensor_names
+    assert service.engine.moment(MomentRequest(at=40.0)).schema.sensor_names == place.table.schema.sensor_names
     refused: tuple[dict[str, Any], ...] = ({}, {"history": place.log, "live": studio.LiveSetup("file:log.csv")})
     for elsewhere in refused:
         with pytest.raises(ConfigError, match="has not met this one yet"):

@@ -26,7 +26,8 @@ def hear_out(socket_: Any) -> None:
 def test_the_stream_tells_every_new_moment(server: Running) -> None:
     with stream(server, **server.headers) as socket_:
         rows = [json.loads(socket_.recv(PATIENCE))["counters"]["rows"] for _ in range(5)]
-    assert rows == sorted(set(rows))
+    assert rows == sorted(rows)
+    assert rows[0] < rows[-1]
     live = httpx.get(f"{server.address}/api/live", headers=server.headers, timeout=PATIENCE).json()
     assert live["forecast"]["power"]["low"][0] <= live["forecast"]["power"]["high"][0]
     assert live["plan"]["sentence"].startswith("the commands")

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import TableError
-from crossfeed.live import machine_forecaster
-from crossfeed.live.machine_forecaster import DueWindow, SharedForecasts, forecast_together
-from crossfeed.live.monitor import Monitor
+from crossfeed.live import monitor as monitor_module
+from crossfeed.live.monitor import DueWindow, Monitor, SharedForecasts, forecast_together
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.trust import ForecastSummary
 from crossfeed.model.live import LiveForecaster, packed
@@ -83,13 +82,13 @@ def test_monitors_that_are_due_together_go_through_the_model_together(
     options, opened = SourceOptions(mapping=shop.mapping), shop.opened
     sizes: list[int] = []
     arrived = threading.Semaphore(0)
-    whole = machine_forecaster.forecast_together
+    whole = monitor_module.forecast_together
 
     def counting(windows: Any) -> Any:
         sizes.append(len(windows))
         return whole(windows)
 
-    monkeypatch.setattr(machine_forecaster, "forecast_together", counting)
+    monkeypatch.setattr(monitor_module, "forecast_together", counting)
 
     async def work() -> list[Any]:
         shared = SharedForecasts(opened.model)
