@@ -20,10 +20,10 @@ from crossfeed.live.recorder import record, spool_to_table
 from crossfeed.live.spool import read_spool
 from crossfeed.logs.any_table import mapped_format
 from crossfeed.logs.pipeline import ingest
-from crossfeed.sim.physics.simulate import simulate_program
 from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
 from crossfeed.sim.servers.opcua_server import OpcUaServer
 from crossfeed.sim.servers.serve import Fault, SimulatedFeed, serve
+from crossfeed.sim.simulate import simulate_program
 
 
 def kills(times: int, seed: int) -> None:

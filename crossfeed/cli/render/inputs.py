@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crossfeed.sim.factory.compare import FleetComparison
     from crossfeed.sim.factory.describe import Match
     from crossfeed.sim.factory.shards import ShardSummary
-    from crossfeed.sim.physics.log_files import LogSummary
+    from crossfeed.sim.log_files import LogSummary
     from crossfeed.windows.split import Split
     from crossfeed.windows.split_tables import PartCount
 

@@ -14,15 +14,15 @@ from crossfeed.programs.blocks import Program
 from crossfeed.programs.parse import program_path, read_program
 from crossfeed.progress import progress
 from crossfeed.schema import canonical, conversion
-from crossfeed.sim.physics import joanneum, thws
+from crossfeed.sim import joanneum, thws
+from crossfeed.sim.log_files import LogSummary, Ranges, rounded, write_csv
 from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.cutting import material_for, material_named, material_noted, tool_notes
 from crossfeed.sim.physics.jobs import Job, motion_limits, play_for, prepare
-from crossfeed.sim.physics.log_files import LogSummary, Ranges, rounded, write_csv
 from crossfeed.sim.physics.parameters import MachineParameters
-from crossfeed.sim.physics.plot_sheet import SHEET, draw_sheet, pair_sheet, play_once
 from crossfeed.sim.physics.production import Order, open_shop
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
+from crossfeed.sim.plot_sheet import SHEET, draw_sheet, pair_sheet, play_once
 
 LOG, MAPPING = "log.csv", "mapping.yaml"
 GAP = 60.0  # s between the runs of a log

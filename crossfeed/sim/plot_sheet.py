@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
 from crossfeed.show.figures import COLOURS, new_figure, save_figure
-from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import Material, material_named
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.jobs import Job, play
@@ -141,7 +141,9 @@ def _share_scale(row: "list[Axes]", robust: bool) -> None:
 
 def pair_sheet(path: Path, seed: int) -> None:
     """The same program on both Spinners, as each of them would log it."""
-    draw_sheet(path, [_played(machine, seed) for machine in (spinner_620(), spinner_630())])
+    draw_sheet(
+        path, [_played(machine, seed) for machine in (machine_named("spinner_620"), machine_named("spinner_630"))]
+    )
 
 
 def _played(machine: MachineParameters, seed: int) -> SheetColumn:

@@ -12,11 +12,11 @@ from crossfeed.errors import MachineError, ProgramError, StorageError
 from crossfeed.logs.log_formats import log_format_named
 from crossfeed.logs.pipeline import ingest
 from crossfeed.programs.parse import parse_program
-from crossfeed.sim.physics.catalogue import random_machine, spinner_620
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.cutting import material_named
 from crossfeed.sim.physics.jobs import motion_limits, play, prepare
 from crossfeed.sim.physics.rollout import SimulatedMachine
-from crossfeed.sim.physics.simulate import related, simulate_fleet, simulate_program
+from crossfeed.sim.simulate import related, simulate_fleet, simulate_program
 
 PROGRAM = """; Material: steel
 G17 G90 G94
@@ -83,7 +83,7 @@ def test_a_users_program_gives_a_log_a_mapping_and_a_sheet(nc_file: Path, tmp_pa
 
 
 def test_steel_needs_more_torque_than_aluminium_and_pla() -> None:
-    machine = SimulatedMachine(spinner_620())
+    machine = SimulatedMachine(machine_named("spinner_620"))
     job = prepare(parse_program(PROGRAM), motion_limits(machine.parameters))
     torques = []
     for material in ("pla", "aluminium", "steel"):
