@@ -7,22 +7,10 @@ from crossfeed.programs import gcodes
 from crossfeed.programs.blocks import Dwell, ToolChange
 from crossfeed.programs.expressions import UnclearError, evaluate, variable_name
 from crossfeed.programs.flow import InterpreterState, Log
-from crossfeed.programs.gcodes import drill, select_cycle
 from crossfeed.programs.legs import Frame, vector
 from crossfeed.programs.motion import LINEAR_AXES, Values, go_home, is_motion, move
 from crossfeed.programs.read_line import Assignment, Call, Item, ProgramLine, Word
 
-# Words that shape a corner or a speed in ways the planner does not follow.
-_NOT_APPLIED_WORDS = {
-    "RND": "corner rounding",
-    "RNDM": "corner rounding",
-    "CHF": "a chamfer",
-    "CHR": "a chamfer",
-    "FRC": "the feed of a chamfer",
-    "FRCM": "the feed of a chamfer",
-    "FB": "a feed for one block",
-    "OVR": "a programmed override",
-}
 _ANGLES = frozenset(("AR", "AP", "RP", "ANG"))
 _KNOWN_WORDS = frozenset("XYZABCIJKRFSTDHOLPQ") | {"CR", "TURN", "SPOS", "SPOSA", "ADIS", "ADISPOS", "LIMS", "SCC"}
 _LONGEST_DWELL = 86_400.0
@@ -132,7 +120,7 @@ def _apply_code(line: ProgramLine, code: str, state: InterpreterState, log: Log)
     elif code in gcodes.NOT_APPLIED:
         log.report(line, gcodes.NOT_APPLIED[code])
     elif code in gcodes.DRILLING_CYCLES | {"G80", "G98", "G99"}:
-        select_cycle(code, state)
+        gcodes.select_cycle(code, state)
     elif code not in gcodes.KNOWN:
         log.report(line, f"{code} is not known here and has no effect")
     if code in ("G0", "G1", "G2", "G3"):
@@ -154,8 +142,8 @@ def _technology(line: ProgramLine, parts: Parts, state: InterpreterState, log: L
     if "M0" in parts.codes:
         log.report(line, "M0 waits for the operator; no time is planned for it", "note", once="M0")
     for address in parts.values:
-        if address in _NOT_APPLIED_WORDS:
-            log.report(line, f"{_NOT_APPLIED_WORDS[address]} ({address}) is not applied")
+        if address in gcodes.WORDS_NOT_APPLIED:
+            log.report(line, f"{gcodes.WORDS_NOT_APPLIED[address]} ({address}) is not applied")
             if is_motion(parts.values):
                 log.unclear_motion.add(line.number)
         elif address not in _KNOWN_WORDS | _ANGLES:
@@ -204,7 +192,7 @@ def _motion(line: ProgramLine, parts: Parts, state: InterpreterState, log: Log) 
         go_home(line, parts.values, state, log)
         return
     if state.cycle is not None:
-        drill(line, parts.values, state, log)
+        gcodes.drill(line, parts.values, state, log)
         return
     if not state.motion:
         state.motion = "linear"

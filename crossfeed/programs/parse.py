@@ -1,14 +1,13 @@
 """NC text becomes a Program: every line is read once, executed in order, with jumps and loops followed."""
 
 import re
-from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crossfeed.errors import ProgramError
 from crossfeed.files import storage_error
-from crossfeed.programs.blocks import Program, ProgramFinding, Setup
+from crossfeed.programs.blocks import Program, Setup
 from crossfeed.programs.execute import execute
 from crossfeed.programs.expressions import UnclearError
 from crossfeed.programs.flow import Flow, InterpreterState, Log
@@ -18,6 +17,7 @@ from crossfeed.programs.read_line import ProgramLine, read_line
 from crossfeed.programs.trajectory import Trajectory
 from crossfeed.progress import ProgressTask, progress
 
+PREFIX = "bundled:"  # of the programs that come with crossfeed
 _HEADER = re.compile(r"\s*(%|;?\$PATH|O\d+\s*(\(|$))", re.IGNORECASE)
 _LOOKS_LIKE_MOTION = re.compile(r"(?<![A-Z_$])(?:[XYZABC]|AP|RP)(?![A-Z_$])", re.IGNORECASE)
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f]")
@@ -32,12 +32,6 @@ def read_program(path: Path | str, setup: Setup | None = None) -> Program:
         content = path.read_bytes()
     except OSError as error:
         raise storage_error("Reading", path, error) from error
-    if b"\0" in content:
-        raise ProgramError(
-            f"{path} is a binary file: it holds zero bytes.",
-            expected="NC code as plain text",
-            remedy="Export the program as text (.mpf, .nc, .txt) from the controller or the CAM system.",
-        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -48,7 +42,13 @@ def read_program(path: Path | str, setup: Setup | None = None) -> Program:
 def parse_program(text: str, name: str = "program", setup: Setup | None = None) -> Program:
     """Parse NC text and run it once in the mind."""
     setup = setup or Setup()
-    _refuse_binary(text, name)
+    unprintable = len(_UNPRINTABLE.findall(text))
+    if "\0" in text or unprintable > max(8, len(text) // 50):
+        raise ProgramError(
+            f"{name} is a binary file: {unprintable} of its {len(text)} characters cannot be printed.",
+            expected="NC code as plain text",
+            remedy="Export the program as text (.mpf, .nc, .txt) from the controller or the CAM system.",
+        )
     lines = [
         read_line("" if _HEADER.match(line) else line, number, KEYWORDS)
         for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1)
@@ -91,16 +91,6 @@ def _follow(line: ProgramLine, flow: Flow, state: InterpreterState, log: Log, to
         return False
 
 
-def _refuse_binary(text: str, name: str) -> None:
-    unprintable = len(_UNPRINTABLE.findall(text))
-    if "\0" in text or unprintable > max(8, len(text) // 50):
-        raise ProgramError(
-            f"{name} is a binary file: {unprintable} of its {len(text)} characters cannot be printed.",
-            expected="NC code as plain text",
-            remedy="Export the program as text (.mpf, .nc, .txt) from the controller or the CAM system.",
-        )
-
-
 def _unread(line: ProgramLine, reason: str, log: Log) -> None:
     """List a line that is not understood, and count it against the understood share if it would have moved an axis."""
     if line.number in log.motion or _LOOKS_LIKE_MOTION.search(line.text.split(";")[0]):
@@ -116,63 +106,30 @@ def _report_rest(lines: list[ProgramLine], flow: Flow, log: Log) -> None:
         log.report(rest[0], reason, "note")
 
 
-# The figures of a program at a glance: what it holds, how far and how long it goes, what stays unclear.
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One program in numbers; lengths in mm, times in s, speeds in rpm, feeds in mm/min."""
-
-    name: str
-    lines: int
-    blocks: int
-    motion_lines: int
-    understood_motion_lines: int
-    understood: float
-    path_length: float
-    cutting_length: float
-    rapid_length: float
-    programmed_cutting_time: float
-    cutting_time: float
-    rapid_time: float
-    total_time: float
-    tools: tuple[str, ...]
-    spindle_speeds: tuple[float, ...]
-    feeds: tuple[float, ...]
-    skipped_calls: Mapping[str, int]
-    findings: tuple[ProgramFinding, ...]
-
-
-def summarise(program: Program, trajectory: Trajectory) -> Summary:
-    """Add up a program and its plan."""
+def summarise(program: Program, trajectory: Trajectory) -> dict[str, Any]:
+    """A program and its plan in numbers, for JSON: mm, s, rpm and mm/min."""
     moves = program.moves
     cutting = [move for move in moves if move.feed is not None and move.spindle]
-    return Summary(
-        name=program.name,
-        lines=program.lines,
-        blocks=len(program.blocks),
-        motion_lines=program.motion_lines,
-        understood_motion_lines=program.understood_motion_lines,
-        understood=program.understood,
-        path_length=sum(move.length for move in moves),
-        cutting_length=sum(move.length for move in cutting),
-        rapid_length=sum(move.length for move in moves if move.feed is None),
-        programmed_cutting_time=program.programmed_cutting_time,
-        cutting_time=trajectory.cutting_time,
-        rapid_time=trajectory.rapid_time,
-        total_time=trajectory.duration,
-        tools=tuple(tool for tool in trajectory.tools if tool),
-        spindle_speeds=tuple(sorted({abs(block.spindle) for block in cutting})),
-        feeds=tuple(sorted({round(move.feed, 3) for move in moves if move.feed is not None})),
-        skipped_calls=program.skipped_calls,
-        findings=tuple(sorted((*program.findings, *trajectory.remarks), key=lambda finding: finding.line)),
-    )
-
-
-# The NC programs that come with crossfeed.
-
-
-PREFIX = "bundled:"
+    return {
+        "name": program.name,
+        "lines": program.lines,
+        "blocks": len(program.blocks),
+        "motion_lines": program.motion_lines,
+        "understood_motion_lines": program.understood_motion_lines,
+        "understood": program.understood,
+        "path_length": sum(move.length for move in moves),
+        "cutting_length": sum(move.length for move in cutting),
+        "rapid_length": sum(move.length for move in moves if move.feed is None),
+        "programmed_cutting_time": program.programmed_cutting_time,
+        "cutting_time": trajectory.cutting_time,
+        "rapid_time": trajectory.rapid_time,
+        "total_time": trajectory.duration,
+        "tools": tuple(tool for tool in trajectory.tools if tool),
+        "spindle_speeds": tuple(sorted({abs(block.spindle) for block in cutting})),
+        "feeds": tuple(sorted({round(move.feed, 3) for move in moves if move.feed is not None})),
+        "skipped_calls": program.skipped_calls,
+        "findings": tuple(sorted((*program.findings, *trajectory.remarks), key=lambda finding: finding.line)),
+    }
 
 
 def bundled_programs() -> dict[str, Path]:

@@ -8,7 +8,7 @@ import numpy as np
 from crossfeed.logs.thws import COLUMNS
 from crossfeed.programs.blocks import Setup
 from crossfeed.progress import progress
-from crossfeed.sim.log_files import LogSummary, Ranges, rounded, write_csv
+from crossfeed.sim.log_files import LogSummary, rounded, widen, write_csv
 from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import material_named
 from crossfeed.sim.physics.inputs import DriveInputs
@@ -43,9 +43,9 @@ def export(out: Path, order: Order, seed: int, measured_commands: bool = False) 
                 task.advance(phase.seconds, note=f"day {number + 1}")
             parts.append(day.columns())
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    ranges = Ranges()
+    ranges: dict[str, dict[str, Any]] = {}
     for column in COLUMNS:
-        ranges.update(column.channel, columns[column.native])
+        widen(ranges, column.channel, columns[column.native])
     path = out / FILE
     raw_rows = write_csv(path, columns, header="," + ",".join(list(columns)[1:]))
     return LogSummary("thws", (path,), raw_rows, order.rows, order.sessions, float(seconds), ranges)

@@ -91,9 +91,9 @@ def test_missing_file() -> None:
 def test_summary_adds_up() -> None:
     program = parse(*SMALL)
     summary = summarise(program, plan(program))
-    assert summary.path_length == pytest.approx(summary.cutting_length + summary.rapid_length)
-    assert summary.tools == ("T1",)
-    assert summary.spindle_speeds == (8000.0,)
+    assert summary["path_length"] == pytest.approx(summary["cutting_length"] + summary["rapid_length"])
+    assert summary["tools"] == ("T1",)
+    assert summary["spindle_speeds"] == (8000.0,)
 
 
 def test_outline_of_an_arc_lies_on_it() -> None:

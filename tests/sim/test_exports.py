@@ -104,7 +104,8 @@ def test_simulated_ranges_lie_within_the_documented_ones_and_use_them(
     pair: tuple[Path, LogSummary, LogSummary], documented: dict[str, tuple[float, float]]
 ) -> None:
     native = {column.channel: column.native.lower() for column in COLUMNS}
-    for channel, _, low, high in pair[1].ranges.rows():
+    for channel, span in pair[1].ranges.items():
+        low, high = span["low"], span["high"]
         lowest, highest = documented[native[channel]]
         assert lowest <= low <= high <= highest, channel
         assert high - low > 0.25 * (highest - lowest), channel

@@ -48,7 +48,7 @@ def test_a_fleet_can_be_ingested_through_its_mappings(tmp_path: Path) -> None:
         present = [name for name, there in zip(table.schema.sensor_names, table.present()) if there]
         assert set(present) >= set(expected)
         assert len(table.groups) == summary.sessions
-        low, high = summary.ranges.found["spindle_speed"]
+        low, high = (summary.ranges["spindle_speed"][side] for side in ("low", "high"))
         speeds = table.commands[:, 0]
         assert low - 1 <= speeds.min()
         assert 0.9 * high <= speeds.max() <= high + 1
@@ -79,7 +79,7 @@ def test_a_users_program_gives_a_log_a_mapping_and_a_sheet(nc_file: Path, tmp_pa
     assert not summary.remarks
     table = ingest(log_format_named("table", summary.files[1]), summary.files[0].parent)
     assert table.groups[0].program == "slot"
-    assert summary.ranges.found["spindle_speed"][1] == 3000
+    assert summary.ranges["spindle_speed"]["high"] == 3000
 
 
 def test_steel_needs_more_torque_than_aluminium_and_pla() -> None:

@@ -1,4 +1,4 @@
-"""The fleet beside real logs, channel by channel: ranges, standing rows, resolution, noise and memory."""
+"""The fleet beside real logs: facts of channels, and features of windows that have no unit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -98,9 +98,6 @@ def _machine_facts(table: Table, machine: str) -> dict[str, ChannelFacts]:
 def _match(channel: str, fact: str, own: ChannelFacts, fleet: Sequence[ChannelFacts]) -> Match:
     low, middle, high = np.percentile([getattr(facts, fact) for facts in fleet], [5, 50, 95]).tolist()
     return Match(channel, fact, getattr(own, fact), low, middle, high, len(fleet))
-
-
-# What a window of a log looks like, free of its units: how a simulated log can be told from a real one.
 
 
 LENGTH = 64  # rows of a window

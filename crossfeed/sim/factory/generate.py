@@ -1,4 +1,4 @@
-"""Machines at work become tables: the part of the generator that needs numpy, scipy, pyarrow and pydantic only."""
+"""Machines at work become tables: the rows that a controller writes of a shift, cut into sessions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ from crossfeed.sim.physics.drives import decay, lag
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats
 from crossfeed.sim.physics.rollout import SimulatedMachine
 
-# A machine's log: the rows that its controller writes of a shift.
-
-
+VERSION = 3  # of what a seed means; another one makes other machines
+SHORTEST = 64  # rows of a session
+_PIECES = (2, 5)
+_RUN = 900.0  # s after which the next stint begins a new run
 _QUICK = ("current", "torque", "power", "voltage", "load", "depth")  # details that pass the drive's smoothing
 _LONGEST_GAP = 12  # rows
 _STANDING = 0.05  # mm/s
@@ -121,12 +122,6 @@ def _commands(signals: Signals, habits: Habits, rows: int, ratio: int) -> Floats
     if signals.machine.kind.turning:
         told[:, 2] = 0.0
     return told + 0.0
-
-
-VERSION = 3  # of what a seed means; another one makes other machines
-SHORTEST = 64  # rows of a session
-_PIECES = (2, 5)
-_RUN = 900.0  # s after which the next stint begins a new run
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@
     phi_s = arccos(1 - 2 a_e / D)                the arc of engagement
 
 which is specific cutting force times removal rate over spindle speed. A drill is a full cut whose depth times width is
-the area of its hole. Without feed there is no chip and no force."""
+the area of its hole. Without feed there is no chip and no force.
+What the tool meets comes from a height map of the stock."""
 
 import math
 import re
@@ -24,6 +25,13 @@ AGAINST_FEED = 0.45
 ACROSS_FEED = 0.25
 ALONG_TOOL = 0.15
 _STANDING = 1e-6  # mm/s
+# The stock as a height map.
+_CELL = 0.5  # mm, side of a height cell
+_STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter
+_LOOKS = 5  # neighbouring looks that are averaged: cells are square, chips are not
+_MOST_CELLS = 4_000_000  # larger parts get coarser cells
+_FACE_MILL = 25.0  # mm of diameter from which a tool is one
+_AIR = 1e-3  # mm^2, a chip cross-section that counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +86,6 @@ def feed_forces(
     forces[1][cutting] = per_speed * (AGAINST_FEED * vy + ACROSS_FEED * vx)
     forces[2][cutting] = per_speed * AGAINST_FEED * vz - ALONG_TOOL * tangential
     return forces
-
-
-# Materials and tools: what is cut, and with what.
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +165,6 @@ def material_noted(text: str) -> str | None:
     """The material an NC text names in a remark such as `; Material: steel`, if it is one we know."""
     found = _MATERIAL_NOTE.search(text)
     return found[1].lower() if found and found[1].lower() in MATERIALS else None
-
-
-# The stock as a height map: what the tool really meets along its path, with entry, exit and cuts in the air.
-
-
-_CELL = 0.5  # mm, side of a height cell
-_STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter
-_LOOKS = 5  # neighbouring looks that are averaged: cells are square, chips are not
-_MOST_CELLS = 4_000_000  # larger parts get coarser cells
-_FACE_MILL = 25.0  # mm of diameter from which a tool is one
-_AIR = 1e-3  # mm^2, a chip cross-section that counts as none
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats, MachineParameters
 
 RATE = 100.0  # Hz of the samples that describe a job
+_HIGHEST = 2.0  # 200 %, the most that a control's knob offers
+_ROUNDING = 1e-6  # of a step
 
 
 class Motion(IntEnum):
@@ -197,13 +199,6 @@ def joined(parts: Sequence[Playback]) -> Playback:
         inputs=DriveInputs.joined([part.inputs for part in parts]),
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in beside},
     )
-
-
-# A job under the override knobs: commands and engagement both follow the path, later blocks shift in time.
-
-
-_HIGHEST = 2.0  # 200 %, the most that a control's knob offers
-_ROUNDING = 1e-6  # of a step
 
 
 @dataclass(frozen=True, slots=True)
