@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ProgramError, StorageError
-from crossfeed.programs.figures import draw_program, outline
-from crossfeed.programs.parse import summarise
+from crossfeed.programs.figures import draw_program, outline, summarise
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import write_commands
 from tests.programs.nc import parse
