@@ -154,16 +154,16 @@ def related(machines: list[MachineParameters]) -> list[MachineParameters]:
     common = {"spindle_power", *first[:1]}
     shown: list[set[str]] = []
     for machine in machines:
-        own = {*machine.logging.sensors, *common}
+        sensors = {*machine.logging.sensors, *common}
         wanted = shown[0] if shown else set(names)
-        missing = [name for name in names if name in wanted and name not in own]
-        short = (_SHARED if shown else _FIRST) - len(own & wanted)
-        shown.append(own | set(missing[: max(0, short)]))
+        missing = [name for name in names if name in wanted and name not in sensors]
+        short = (_SHARED if shown else _FIRST) - len(sensors & wanted)
+        shown.append(sensors | set(missing[: max(0, short)]))
     return [
         machine.model_copy(
-            update={"logging": machine.logging.model_copy(update={"sensors": tuple(n for n in names if n in own)})}
+            update={"logging": machine.logging.model_copy(update={"sensors": tuple(n for n in names if n in sensors)})}
         )
-        for machine, own in zip(machines, shown, strict=True)
+        for machine, sensors in zip(machines, shown, strict=True)
     ]
 
 

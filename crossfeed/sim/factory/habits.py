@@ -23,7 +23,7 @@ FEWEST = 4  # sensors
 HIGHEST_LOAD = 200.0  # %
 
 
-class Controller(CheckedForm):
+class ControllerFamily(CheckedForm):
     """A family of controllers, as `fleet.yaml` lists them."""
 
     bench: float
@@ -43,7 +43,7 @@ class Controller(CheckedForm):
         return often | self.sensors
 
 
-CONTROLLERS = {name: Controller(**values) for name, values in FACTS["controllers"].items()}
+CONTROLLERS = {name: ControllerFamily(**values) for name, values in FACTS["controllers"].items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class ShardSummary:
     machines: int
     rows: int
     period: float
-    made: bool  # now, not found
+    made: bool  # now; else it was there
 
 
 def generate(
@@ -99,9 +99,9 @@ def generate(
         raise ConfigError(f"{jobs} jobs cannot do anything.", expected="at least one")
     where = make_engine(engine, jobs, address)
     claim(folder, CLAIM, plan.identity(), "a fleet")
-    found = {shard: _found(folder, plan, shard) for shard in range(plan.shards)}
-    finished = [summary for summary in found.values() if summary is not None]
-    missing = [shard for shard, summary in found.items() if summary is None]
+    present = {shard: _present(folder, plan, shard) for shard in range(plan.shards)}
+    finished = [summary for summary in present.values() if summary is not None]
+    missing = [shard for shard, summary in present.items() if summary is None]
     if engine == "local" and min(jobs, len(missing)) < 2:
         where = InProcess()
     here, logs = folder.resolve(), folder / "logs"
@@ -158,7 +158,7 @@ def _path(folder: Path, shard: int) -> Path:
     return folder / f"shard_{shard:05d}.parquet"
 
 
-def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
+def _present(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
     """A shard that is there already, whole and with its manifest, which is written last; a damaged one is none."""
     path = _path(folder, shard)
     if not (path.is_file() and manifest_path(path).is_file()):

@@ -140,15 +140,15 @@ _MATERIAL_NOTE = re.compile(r"MATERIAL:\s*(\w+)", re.IGNORECASE)
 def tool_named(name: str, note: str = "") -> Tool:
     """Read diameter, flute length and kind from a name such as SCHAFT_D8_N_AP20, or from a note such as END MILL 8."""
     text = note or name
-    found, flute = _DIAMETER.search(text) or (_NUMBER.search(note) if note else None), _FLUTE.search(text)
-    diameter = _number(found) or _ASSUMED_DIAMETER
+    diameter_text, flute = _DIAMETER.search(text) or (_NUMBER.search(note) if note else None), _FLUTE.search(text)
+    diameter = _number(diameter_text) or _ASSUMED_DIAMETER
     teeth = next((count for pattern, count in _TEETH if pattern.search(text)), 3)
     deepest = min(_number(flute) or math.inf, 1.5 * diameter)
-    return Tool(name, diameter, teeth, deepest, assumed=found is None)
+    return Tool(name, diameter, teeth, deepest, assumed=diameter_text is None)
 
 
-def _number(found: re.Match[str] | None) -> float:
-    return float((found[1] if found.re.groups else found[0]).replace(",", ".")) if found else 0.0
+def _number(match: re.Match[str] | None) -> float:
+    return float((match[1] if match.re.groups else match[0]).replace(",", ".")) if match else 0.0
 
 
 def tool_notes(text: str) -> dict[str, str]:
@@ -163,8 +163,8 @@ def material_for(text: str, chosen: str | None = None) -> Material:
 
 def material_noted(text: str) -> str | None:
     """The material an NC text names in a remark such as `; Material: steel`, if it is one we know."""
-    found = _MATERIAL_NOTE.search(text)
-    return found[1].lower() if found and found[1].lower() in MATERIALS else None
+    note = _MATERIAL_NOTE.search(text)
+    return note[1].lower() if note and note[1].lower() in MATERIALS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +195,11 @@ def engage(
         return Engagement(depth, width)
     low, high = np.full(2, np.inf), np.full(2, -np.inf)
     for tool_number in np.unique(tool[samples]):
-        own = position[samples[tool[samples] == tool_number], :2]
+        places = position[samples[tool[samples] == tool_number], :2]
         overrun = tools[int(tool_number)].diameter / 2 if tools[int(tool_number)].diameter >= _FACE_MILL else 0.0
-        middle = (own.min(axis=0) + own.max(axis=0)) / 2
-        low = np.minimum(low, np.minimum(own.min(axis=0) + overrun, middle))
-        high = np.maximum(high, np.maximum(own.max(axis=0) - overrun, middle))
+        middle = (places.min(axis=0) + places.max(axis=0)) / 2
+        low = np.minimum(low, np.minimum(places.min(axis=0) + overrun, middle))
+        high = np.maximum(high, np.maximum(places.max(axis=0) - overrun, middle))
     block = _Block(low, high, stock_top, _CELL * coarseness)
     starts = np.flatnonzero(np.diff(samples, prepend=-2) > 1)  # each stretch of cutting
     for first, last in zip(starts, np.append(starts[1:], len(samples))):

@@ -106,21 +106,17 @@ class SimulationState:
             with np.load(path, allow_pickle=False) as archive:
                 header = json.loads(str(archive["header"]))
                 memory = {name: archive[name] for name in archive.files if name != "header"}
+            if header["format"] != _FORMAT:
+                raise ValueError("its header is another one")
+            return cls(header["machine"], header["seed"], header["step"], memory)
         except OSError as error:
             raise storage_error("Reading", Path(path), error) from error
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise _no_state(path, str(error)) from error
-        if not isinstance(header, dict) or header.get("format") != _FORMAT:
-            raise _no_state(path, "its header is another one")
-        return cls(header["machine"], header["seed"], header["step"], memory)
-
-
-def _no_state(path: Path | str, reason: str) -> MachineError:
-    return MachineError(
-        f"{path} is no saved simulation state: {reason}.",
-        expected="an NPZ file written by SimulationState.save",
-        remedy="Save the state again with the machine it belongs to.",
-    )
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise MachineError(
+                f"{path} is no saved simulation state: {error}.",
+                expected="an NPZ file written by SimulationState.save",
+                remedy="Save the state again with the machine it belongs to.",
+            ) from error
 
 
 _SENSORS = canonical().sensor_names
@@ -251,8 +247,8 @@ def _drives(
         axis_power=np.vstack(powers),
         motor_temperature=np.empty((4, len(power))),
     )
-    own = [motor.sense * current, motor.sense * turning.motor_torque, power / 1000]
-    return losses, physics, np.vstack([*own, *reported, powers[2] / 1000])
+    of_spindle = [motor.sense * current, motor.sense * turning.motor_torque, power / 1000]
+    return losses, physics, np.vstack([*of_spindle, *reported, powers[2] / 1000])
 
 
 def _link(
