@@ -16,7 +16,7 @@ from crossfeed.control.timeline import Timeline
 from crossfeed.control.trial import cost_by_place
 from crossfeed.schema import canonical
 from crossfeed.sim.physics.catalogue import machine_named, random_machine
-from crossfeed.sim.physics.simulate import related
+from crossfeed.sim.simulate import related
 
 MACHINES = ("spinner_620", "spinner_630", "fleet:0", "fleet:1", "fleet:2", "fleet:3")
 ROOMS = (1.05, 1.15, 1.25)  # the limit over the 98 % quantile of the cutting load in the earlier run, in turn

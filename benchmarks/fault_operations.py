@@ -27,7 +27,7 @@ from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.sim.factory.draw import NEIGHBOURS
 from crossfeed.sim.factory.shards import FleetPlan, generate, shard_paths
-from crossfeed.sim.physics.simulate import simulate_fleet
+from crossfeed.sim.simulate import simulate_fleet
 from crossfeed.study import lock, study
 from crossfeed.study.study import Study
 from crossfeed.training.run import train

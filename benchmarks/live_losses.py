@@ -19,10 +19,10 @@ from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.recorder import read_spool, record, spool_to_table
 from crossfeed.logs.any_table import mapped_format
 from crossfeed.logs.pipeline import ingest
-from crossfeed.sim.physics.simulate import simulate_program
 from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
 from crossfeed.sim.servers.opcua_server import OpcUaServer
 from crossfeed.sim.servers.serve import Fault, SimulatedFeed, serve
+from crossfeed.sim.simulate import simulate_program
 
 
 def kills(times: int, seed: int) -> None:

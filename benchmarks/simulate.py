@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 from measuring import parser, processor
 
-from crossfeed.sim.physics import joanneum, thws
-from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim import joanneum, thws
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import MATERIALS
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.jobs import play
 from crossfeed.sim.physics.production import open_shop
 from crossfeed.sim.physics.rollout import SimulatedMachine
-from crossfeed.sim.physics.simulate import SCALES
+from crossfeed.sim.simulate import SCALES
 
 SLICE = 2_000  # steps of the slow way
 
@@ -34,7 +34,7 @@ def timed(work: Callable[[], object]) -> tuple[float, float]:
 
 def kernel() -> tuple[float, float]:
     """Processor microseconds per 2 ms step: a whole program at once, and one call per step on a slice of it."""
-    machine = SimulatedMachine(spinner_630(), 0.002)
+    machine = SimulatedMachine(machine_named("spinner_630"), 0.002)
     job = open_shop(machine.parameters, {"FACE_POCKET"}).jobs["FACE_POCKET"]
     inputs = play(job, MATERIALS["aluminium"], 0.002, steps=150_000).inputs
     at_once = timed(lambda: machine.run(inputs, machine.rest()))[1] / len(inputs)
@@ -56,7 +56,7 @@ def kernel() -> tuple[float, float]:
 
 def what_if() -> float:
     """Processor milliseconds of one 16 s rollout under 1 Hz commands, as a planner asks for it."""
-    machine = SimulatedMachine(spinner_620())
+    machine = SimulatedMachine(machine_named("spinner_620"))
     state = machine.rest()
     inputs = DriveInputs.held(np.tile([9000.0, 600.0, 0.0, 0.0], (16, 1)), 50)
     return timed(lambda: [machine.run(inputs, state) for _ in range(50)])[1] / 50 * 1e3

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 import yaml
 
-from crossfeed.sim.physics.simulate import simulate_fleet
+from crossfeed.sim.simulate import simulate_fleet
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # The night in which Berlin puts its clocks back: the log goes through the repeated hour.

@@ -268,9 +268,9 @@ def program(
     """
     from crossfeed.cli.render.inputs import show_program
     from crossfeed.cli.render.printing import print_result
-    from crossfeed.programs.figures import draw_program
+    from crossfeed.programs.figures import draw_program, summarise
     from crossfeed.programs.motion import MotionLimits, read_motion_limits
-    from crossfeed.programs.parse import program_path, read_program, summarise
+    from crossfeed.programs.parse import program_path, read_program
     from crossfeed.programs.plan import plan
     from crossfeed.programs.trajectory import write_commands
     from crossfeed.progress import console

@@ -61,7 +61,7 @@ def simulate(
     from crossfeed.cli.render.inputs import show_simulated
     from crossfeed.cli.render.printing import next_step, print_json
     from crossfeed.progress import output
-    from crossfeed.sim.physics.simulate import LOG, MAPPING, simulate_fleet, simulate_pair, simulate_program
+    from crossfeed.sim.simulate import LOG, MAPPING, simulate_fleet, simulate_pair, simulate_program
 
     if program is not None:
         summaries = [simulate_program(out, program, machine, material, seed, stock_top)]

@@ -53,7 +53,7 @@ DIVISIONS = {
 
 def make_logs(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Let the two simulated machines write their logs."""
-    from crossfeed.sim.physics.simulate import simulate_pair
+    from crossfeed.sim.simulate import simulate_pair
 
     logs = simulate_pair(folder / RAW, "demo", settings.seed)
     files = sum(len(log.files) for log in logs)

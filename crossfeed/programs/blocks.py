@@ -114,6 +114,7 @@ class ToolChange:
     line: int
     tool: str
     position: Vector
+    spindle: float = 0.0
 
 
 Block = Move | Rotary | Dwell | ToolChange

@@ -6,9 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-# NC text is cut into tokens, and its comments are left out.
-
-
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<string>"[^"]*")

@@ -1,4 +1,4 @@
-"""A program as a picture: the path on the workpiece, and the commands over time."""
+"""A program at a glance: its figures, its path on the workpiece, and its commands over time."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,32 @@ if TYPE_CHECKING:
 
 _RAPID_COLOUR = "#c8c8c8"
 _POINTS_PER_TURN = 48
+
+
+def summarise(program: Program, trajectory: Trajectory) -> dict[str, Any]:
+    """A program and its plan in numbers, for JSON: mm, s, rpm and mm/min."""
+    moves = program.moves
+    cutting = [move for move in moves if move.feed is not None and move.spindle]
+    return {
+        "name": program.name,
+        "lines": program.lines,
+        "blocks": len(program.blocks),
+        "motion_lines": program.motion_lines,
+        "understood_motion_lines": program.understood_motion_lines,
+        "understood": program.understood,
+        "path_length": sum(move.length for move in moves),
+        "cutting_length": sum(move.length for move in cutting),
+        "rapid_length": sum(move.length for move in moves if move.feed is None),
+        "programmed_cutting_time": program.programmed_cutting_time,
+        "cutting_time": trajectory.cutting_time,
+        "rapid_time": trajectory.rapid_time,
+        "total_time": trajectory.duration,
+        "tools": tuple(tool for tool in trajectory.tools if tool),
+        "spindle_speeds": tuple(sorted({abs(block.spindle) for block in cutting})),
+        "feeds": tuple(sorted({round(move.feed, 3) for move in moves if move.feed is not None})),
+        "skipped_calls": program.skipped_calls,
+        "findings": tuple(sorted((*program.findings, *trajectory.remarks), key=lambda finding: finding.line)),
+    }
 
 
 def draw_program(program: Program, trajectory: Trajectory, path: Path | str, rate_hz: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""Which line comes next: labels, jumps, IF, WHILE, FOR, LOOP and REPEAT, with a guard against endless circles."""
+"""What the control remembers while a program runs, and which line comes next: jumps and loops, none of them endless."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,9 +13,6 @@ from crossfeed.programs.read_line import Item, Jump, ProgramLine, Structure
 
 if TYPE_CHECKING:
     from crossfeed.programs.gcodes import Cycle
-
-
-# The modal state of the controller while a program runs, and the log of what it does and what stays unclear.
 
 
 @dataclass

@@ -1,7 +1,11 @@
-"""The vocabulary of G codes and Siemens keywords: what each one changes, and which ones leave path and time alone."""
+"""The vocabulary of G codes and Siemens keywords, and the ISO drilling cycles G73, G81, G82 and G83."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
+from crossfeed.configuration import CheckedForm, load_yaml
+from crossfeed.errors import ProgramError
 from crossfeed.programs.blocks import Dwell
 from crossfeed.programs.expressions import UnclearError
 from crossfeed.programs.flow import InterpreterState, Log
@@ -40,83 +44,39 @@ WORK_OFFSETS = frozenset(
     ["G54", "G55", "G56", "G57", "G58", "G59", "G500", "G54.1", *(f"G{number}" for number in range(505, 600))]
 )
 MACHINE_COORDINATES = frozenset(("G53", "G153", "SUPA"))
-# Path modes the planner cannot interpolate: the end point is reached on a straight line, and every such line is listed.
-STRAIGHTENED: dict[str, str] = {
-    "G33": "thread cutting",
-    "G34": "thread cutting",
-    "G35": "thread cutting",
-    "G63": "tapping",
-    "G331": "tapping",
-    "G332": "tapping",
-    "G5": "a spline",
-    "G5.1": "a spline",
-    "CIP": "a circle through an intermediate point",
-    "CT": "a tangential circle",
-    "ASPLINE": "a spline",
-    "BSPLINE": "a spline",
-    "CSPLINE": "a spline",
-    "POLY": "a polynomial",
-    "INVCW": "an involute",
-    "INVCCW": "an involute",
-}
-NOT_APPLIED: dict[str, str] = {
-    "G41": "tool radius compensation is not applied; the path is taken as programmed",
-    "G42": "tool radius compensation is not applied; the path is taken as programmed",
-    "G96": "constant cutting speed is not applied; S is taken in rpm",
-    "G961": "constant cutting speed is not applied; S is taken in rpm",
-}
-# Codes whose axis words are no motion: the words are read, nothing moves, and what is left out is listed.
-OTHER_MEANING: dict[str, str] = {
-    "G10": "setting of offsets",
-    "G25": "a limit",
-    "G26": "a limit",
-    "G50": "scaling",
-    "G51": "scaling",
-    "G52": "a local coordinate system",
-    "G68": "a rotated coordinate system",
-    "G74": "a reference run or a tapping cycle",
-    "G75": "a fixed point",
-    "G76": "a boring or threading cycle",
-    "G84": "a tapping cycle",
-    "G85": "a boring cycle",
-    "G86": "a boring cycle",
-    "G87": "a boring cycle",
-    "G88": "a boring cycle",
-    "G89": "a boring cycle",
-    "G92": "a new coordinate system",
-    "G110": "a polar pole",
-    "G111": "a polar pole",
-    "G112": "a polar pole",
-}
+
+
+class _Codes(CheckedForm):
+    """What `codes.yaml` holds: meanings, each with the codes or words that have it."""
+
+    straightened: dict[str, tuple[str, ...]]
+    not_applied: dict[str, tuple[str, ...]]
+    other_meaning: dict[str, tuple[str, ...]]
+    words_not_applied: dict[str, tuple[str, ...]]
+    quiet: dict[Literal["codes", "keywords"], frozenset[str]]
+
+
+def _by_code(meanings: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    return {code: meaning for meaning, codes in meanings.items() for code in codes}
+
+
+_CODES = _Codes.model_validate(load_yaml(Path(__file__).with_name("codes.yaml"), "The list of NC codes", ProgramError))
+STRAIGHTENED = _by_code(_CODES.straightened)
+NOT_APPLIED = _by_code(_CODES.not_applied)
+OTHER_MEANING = _by_code(_CODES.other_meaning)
+WORDS_NOT_APPLIED = _by_code(_CODES.words_not_applied)
 DRILLING_CYCLES = frozenset(("G73", "G81", "G82", "G83"))
-# Known codes without influence on path and time here.
-QUIET_CODES = frozenset(
-    {"G15", "G13.1", "G40", "G43", "G44", "G49", "G50.1", "G69", "G97", "G971", "G450", "G451", "G601", "G602", "G603"}
-    | {"G140", "G141", "G142", "G143", "G147", "G148", "G247", "G248", "G340", "G341", "G347", "G348"}
-    | {"G460", "G461", "G462", "G810", "G811", "G820", "G821"}
-)
-QUIET_KEYWORDS = frozenset(
-    {"FNORM", "FLIN", "FCUB", "COMPOF", "COMPON", "COMPCURV", "COMPCAD", "COMPSURF", "FFWON", "FFWOF", "SOFT", "BRISK"}
-    | {"DRIVE", "CFC", "CFTCP", "CFIN", "ORIWKS", "ORIMKS", "ORIAXES", "ORIVECT", "ORIEULER", "ORIRPY", "ORICURVE"}
-    | {"CUT2D", "CUT2DF", "CUT3DC", "CUT3DF", "DIAMOF", "DIAMON", "DIAM90", "KONT", "KONTC", "KONTT", "NORM", "STOPRE"}
-    | {"WALIMON", "WALIMOF", "RTLION", "RTLIOF", "UPATH", "SPATH", "STARTFIFO", "STOPFIFO", "FIFOCTRL", "DISPLOF"}
-    | {"DISPLON", "SBLON", "SBLOF", "SAVE", "CP", "DYNNORM", "DYNPOS", "DYNROUGH", "DYNSEMIFIN", "DYNFINISH", "DYNPREC"}
-    | {"OSOF", "OSD", "OST", "OSS", "OSSE", "TCOABS", "TCOFR", "PAROTOF", "TOROTOF", "LFOF", "LFON", "CDOF", "CDON"}
-)
 # Codes that need no remark of their own: quiet ones, and those followed where they act.
-KNOWN = QUIET_CODES | OTHER_MEANING.keys() | MACHINE_COORDINATES | {"G4", "G9", "G28", "G30", "G65"}
+KNOWN = _CODES.quiet["codes"] | OTHER_MEANING.keys() | MACHINE_COORDINATES | {"G4", "G9", "G28", "G30", "G65"}
 FRAME_KEYWORDS = frozenset(("TRANS", "ATRANS", "ROT", "AROT", "SCALE", "ASCALE", "MIRROR", "AMIRROR"))
 KEYWORDS = (
-    QUIET_KEYWORDS
+    _CODES.quiet["keywords"]
     | FRAME_KEYWORDS
     | {name for name in STRAIGHTENED if not name.startswith("G")}
     | {"SUPA", "TRAORI", "TRAFOOF", "RET", "TO"}
 )
 SPINDLE_CODES = {"M3": 1.0, "M4": -1.0}
 PROGRAM_ENDS = frozenset(("M2", "M30", "M17", "M99"))
-
-
-# ISO drilling cycles G73, G81, G82 and G83: each line that names a position drills a hole there.
 
 
 # mm between the last depth and the return to feed when a peck goes on, and the lift that breaks a chip (G73).
@@ -144,7 +104,7 @@ def select_cycle(code: str, state: InterpreterState) -> None:
 
 
 def drill(line: ProgramLine, words: Values, state: InterpreterState, log: Log) -> None:
-    """Go to the position, drill to Z and retract."""
+    """One hole for a line that names a position: go there, drill to Z and retract."""
     cycle = state.cycle
     assert cycle is not None
     if state.incremental or state.plane != (0, 1, 2):

@@ -1,16 +1,21 @@
-"""The geometry of a program as arrays: one leg per block, evaluated for many points at once."""
+"""The geometry of a program: one leg per block, evaluated for many points at once; frames, swivelling tables, arcs."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from crossfeed.programs.blocks import Arc, Block, Dwell, Move, Rotary, Vector
 from crossfeed.programs.expressions import UnclearError
 
+Matrix = np.ndarray
+Plane = tuple[int, int, int]  # first, second and normal axis
+_FULL_TURN = 2 * math.pi
+# Siemens' CIRCLE_ERROR_CONST is 0.01 mm; CAM output with three decimals stays below 0.003 mm.
+RADIUS_TOLERANCE = 0.01
 _NO_ARC = Arc((0.0,) * 3, (0.0,) * 3, (0.0,) * 3, 0.0, 0.0, 0.0, (0.0,) * 3)
 
 
@@ -81,101 +86,60 @@ class Legs:
         return arc, share, radius, cosine * across + sine * along, cosine * along - sine * across
 
 
-class _Row(NamedTuple):
-    """One leg on its way into the arrays."""
-
-    kind: LegKind
-    line: int
-    tool: int
-    spindle: float
-    start: Vector
-    length: float = 0.0
-    seconds: float = 0.0
-    feed: float = math.inf
-    per_revolution: bool = False
-    exact_stop: bool = True
-    unit: Vector = (0.0, 0.0, 0.0)
-    rotary: Vector = (0.0, 0.0, 0.0)
-    arc: Arc | None = None
+# A leg that stands for no time, the beginning of every other one.
+_STILL: dict[str, Any] = {
+    "length": 0.0, "seconds": 0.0, "feed": math.inf, "per_revolution": False, "exact_stop": True,
+    "unit": (0.0,) * 3, "rotary": (0.0,) * 3, "arc": _NO_ARC,
+}  # fmt: skip
 
 
 def build_legs(blocks: Sequence[Block], tool_change_seconds: float, waits_for_spindle: bool) -> Legs:
     """Turn blocks into legs; a standing leg of open length precedes each first cut after a change of spindle speed."""
-    rows: list[_Row] = []
+    rows: list[dict[str, Any]] = []
     tools: dict[str, int] = {}
     spindle_at_last_cut = 0.0
-    for block in blocks:
+
+    def add(kind: LegKind, block: Block, start: Vector, **values: Any) -> None:
         tool = tools.setdefault(block.tool, len(tools))
+        where = {"kind": kind, "line": block.line, "tool": tool, "spindle": block.spindle, "start": start}
+        rows.append(_STILL | where | values)
+
+    for block in blocks:
         if isinstance(block, Move):
-            if block.feed is not None and block.spindle != spindle_at_last_cut:
+            rapid = block.feed is None
+            if not rapid and block.spindle != spindle_at_last_cut:
                 spindle_at_last_cut = block.spindle
                 if waits_for_spindle and block.spindle:
-                    wait = _Row(LegKind.STANDING, block.line, tool, block.spindle, block.start, seconds=math.nan)
-                    rows.append(wait)
-            rows.append(_moving(block, tool))
+                    add(LegKind.STANDING, block, block.start, seconds=math.nan)
+            add(
+                LegKind.RAPID if rapid else LegKind.FEED,
+                block,
+                block.start,
+                length=block.length,
+                feed=math.inf if rapid else block.feed,
+                per_revolution=block.per_revolution,
+                exact_stop=block.exact_stop,
+                unit=_per(block.length, block.start, block.end),
+                rotary=_per(block.length, (0.0, 0.0, 0.0), block.rotary),
+                arc=block.arc or _NO_ARC,
+            )
         elif isinstance(block, Rotary):
-            rows.append(_turning(block, tool))
-        elif isinstance(block, Dwell):
-            seconds = block.seconds
-            rows.append(_Row(LegKind.STANDING, block.line, tool, block.spindle, block.position, seconds=seconds))
+            angle = max(abs(new - old) for new, old in zip(block.end, block.start))
+            feed = math.inf if block.feed is None else block.feed
+            turn = _per(angle, block.start, block.end)
+            add(LegKind.TURNING, block, block.position, length=angle, feed=feed, rotary=turn)
         else:
-            seconds = tool_change_seconds
-            rows.append(_Row(LegKind.STANDING, block.line, tool, 0.0, block.position, seconds=seconds))
-    return _as_arrays(rows, tuple(tools))
-
-
-def _moving(block: Move, tool: int) -> _Row:
-    return _Row(
-        kind=LegKind.RAPID if block.feed is None else LegKind.FEED,
-        line=block.line,
-        tool=tool,
-        spindle=block.spindle,
-        start=block.start,
-        length=block.length,
-        feed=math.inf if block.feed is None else block.feed,
-        per_revolution=block.per_revolution,
-        exact_stop=block.exact_stop,
-        unit=_per(block.length, block.start, block.end),
-        rotary=_per(block.length, (0.0, 0.0, 0.0), block.rotary),
-        arc=block.arc,
-    )
-
-
-def _turning(block: Rotary, tool: int) -> _Row:
-    angle = max(abs(new - old) for new, old in zip(block.end, block.start))
-    return _Row(
-        kind=LegKind.TURNING,
-        line=block.line,
-        tool=tool,
-        spindle=block.spindle,
-        start=block.position,
-        length=angle,
-        feed=math.inf if block.feed is None else block.feed,
-        rotary=_per(angle, block.start, block.end),
-    )
+            seconds = block.seconds if isinstance(block, Dwell) else tool_change_seconds
+            add(LegKind.STANDING, block, block.position, seconds=seconds)
+    columns = {name: np.array([row[name] for row in rows]) for name in ("kind", "line", "tool", "spindle", "start")}
+    columns |= {name: np.array([row[name] for row in rows]) for name in _STILL if name != "arc"}
+    of_arcs = ("center", "across", "along", "radius", "radius_change", "sweep", "rise")
+    columns |= {name: np.array([getattr(row["arc"], name) for row in rows]) for name in of_arcs}
+    return Legs(is_arc=np.array([row["arc"] is not _NO_ARC for row in rows]), tools=tuple(tools), **columns)
 
 
 def _per(length: float, start: Vector, end: Vector) -> Vector:
     return ((end[0] - start[0]) / length, (end[1] - start[1]) / length, (end[2] - start[2]) / length)
-
-
-def _as_arrays(rows: list[_Row], tools: tuple[str, ...]) -> Legs:
-    of_rows = ("kind", "line", "tool", "spindle", "length", "seconds", "feed", "per_revolution", "exact_stop")
-    columns = {name: np.array([getattr(row, name) for row in rows]) for name in (*of_rows, "start", "unit", "rotary")}
-    arcs = [row.arc or _NO_ARC for row in rows]
-    of_arcs = ("center", "across", "along", "radius", "radius_change", "sweep", "rise")
-    columns |= {name: np.array([getattr(arc, name) for arc in arcs]) for name in of_arcs}
-    return Legs(is_arc=np.array([row.arc is not None for row in rows]), tools=tools, **columns)
-
-
-# Frames that shift and rotate the programmed coordinates, the swivelling table, and the geometry of arcs.
-
-
-Matrix = np.ndarray
-Plane = tuple[int, int, int]  # first, second and normal axis
-_FULL_TURN = 2 * math.pi
-# Siemens' CIRCLE_ERROR_CONST is 0.01 mm; CAM output with three decimals stays below 0.003 mm.
-RADIUS_TOLERANCE = 0.01
 
 
 def rotation(axis: int, degrees: float) -> Matrix:

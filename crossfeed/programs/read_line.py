@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from crossfeed.programs.expressions import Expression, ExpressionReader, Token, UnclearError, Variable, tokenise
 
-# What a line of NC text says, item by item.
-
 
 class Word(NamedTuple):
     """An address with a value: X12.5, S1=2000, Z=IC(-3)."""

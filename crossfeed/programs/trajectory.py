@@ -1,4 +1,4 @@
-"""A planned program: where the axes are at any moment, and the commands at any rate."""
+"""Speeds along the path of a program, where the axes are at any moment, and the commands at any rate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,6 @@ from crossfeed.programs.blocks import ProgramFinding
 from crossfeed.programs.legs import LegKind, Legs
 from crossfeed.programs.motion import MotionLimits
 from crossfeed.schema import Channel, conversion
-
-# Speeds along the path: limits of each leg, speeds at the corners, and trapezoidal profiles between them.
 
 
 @dataclass(frozen=True)

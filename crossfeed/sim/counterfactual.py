@@ -55,8 +55,8 @@ def on_simulated_machine(forecaster: WorldModelForecaster, space: Normaliser, ma
         )
     context, horizons = model.config.context, model.horizons
     tables = counterfactual_tables(SimulatedMachine(machine_named(machine)), context, horizons[-1])
-    found = counterfactual_error(forecaster, tables, model.normaliser, space, context, horizons, model.device)
-    return {"machine": machine, **plain(found)}
+    errors = counterfactual_error(forecaster, tables, model.normaliser, space, context, horizons, model.device)
+    return {"machine": machine, **plain(errors)}
 
 
 def counterfactual_tables(
@@ -160,15 +160,15 @@ def counterfactual_error(
         def old_plan(batch: WindowBatch, part: torch.Tensor) -> WindowBatch:
             return with_plan(batch, factual.windows.batch(part.to(device)).future_a_BTA, horizons)
 
-        told, floor = score_windows(forecaster, data), score_windows(persistence, data)
-        untold = score_windows(forecaster, data, change=old_plan)
+        informed, floor = score_windows(forecaster, data), score_windows(persistence, data)
+        uninformed = score_windows(forecaster, data, change=old_plan)
         result[name] = {
             "meaning": meaning,
-            "rmse": told.metrics()["rmse"],
-            "rmse_not_told": untold.metrics()["rmse"],
+            "rmse": informed.metrics()["rmse"],
+            "rmse_not_told": uninformed.metrics()["rmse"],
             "rmse_persistence": floor.metrics()["rmse"],
-            "ratio_to_not_told": ratio(told, untold, "squared"),
-            "ratio_to_persistence": ratio(told, floor, "squared"),
+            "ratio_to_not_told": ratio(informed, uninformed, "squared"),
+            "ratio_to_persistence": ratio(informed, floor, "squared"),
             "effect_r2": _effect(forecaster, data, factual),
         }
     return result

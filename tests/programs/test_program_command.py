@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from crossfeed.cli import app
 from crossfeed.errors import ProgramError, StorageError
-from crossfeed.programs.figures import draw_program, outline
-from crossfeed.programs.parse import summarise
+from crossfeed.programs.figures import draw_program, outline, summarise
 from crossfeed.programs.plan import plan
 from crossfeed.programs.trajectory import write_commands
 from tests.programs.nc import parse
@@ -91,9 +90,9 @@ def test_missing_file() -> None:
 def test_summary_adds_up() -> None:
     program = parse(*SMALL)
     summary = summarise(program, plan(program))
-    assert summary.path_length == pytest.approx(summary.cutting_length + summary.rapid_length)
-    assert summary.tools == ("T1",)
-    assert summary.spindle_speeds == (8000.0,)
+    assert summary["path_length"] == pytest.approx(summary["cutting_length"] + summary["rapid_length"])
+    assert summary["tools"] == ("T1",)
+    assert summary["spindle_speeds"] == (8000.0,)
 
 
 def test_outline_of_an_arc_lies_on_it() -> None:

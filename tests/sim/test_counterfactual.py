@@ -9,7 +9,7 @@ from crossfeed.logs.table import Table
 from crossfeed.model.distribution import Gaussian
 from crossfeed.schema import canonical
 from crossfeed.sim.counterfactual import ALTERATIONS, FACTUAL, _rows, counterfactual_error, counterfactual_tables
-from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.dynamics import Physics
 from crossfeed.sim.physics.parameters import MachineParameters
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
@@ -22,7 +22,9 @@ CONTEXT, HORIZONS = 12, (1, 4, 8)
 
 @pytest.fixture(scope="module")
 def tables() -> dict[str, Table]:
-    return counterfactual_tables(SimulatedMachine(spinner_630()), CONTEXT, 8, cases_per_job=3, seconds=90)
+    return counterfactual_tables(
+        SimulatedMachine(machine_named("spinner_630")), CONTEXT, 8, cases_per_job=3, seconds=90
+    )
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,9 @@ def test_an_oracle_foresees_every_effect_and_persistence_none(tables: dict[str, 
         assert deaf[name]["rmse"] > 0.0
 
 
-@pytest.mark.parametrize(("machine", "sampled"), [(spinner_620(), True), (spinner_630(), False)])
+@pytest.mark.parametrize(
+    ("machine", "sampled"), [(machine_named("spinner_620"), True), (machine_named("spinner_630"), False)]
+)
 def test_a_log_of_whole_seconds_is_sampled_and_a_faster_one_averaged(machine: MachineParameters, sampled: bool) -> None:
     """As the two real logs are: one value a second as it stands then, or the mean of all cycles of the second."""
     simulated = SimulatedMachine(machine)

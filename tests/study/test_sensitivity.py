@@ -7,7 +7,7 @@ import pytest
 from crossfeed.evaluation.baselines import compare
 from crossfeed.evaluation.baselines.budget import Budget
 from crossfeed.sim.physics.production import Order
-from crossfeed.sim.physics.simulate import Scale, simulate_pair
+from crossfeed.sim.simulate import Scale, simulate_pair
 from crossfeed.study import sensitivity as module
 from crossfeed.study.sensitivity import CYCLES, PERSISTENCE, Sensitivity, readings, sensitivity
 

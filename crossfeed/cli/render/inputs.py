@@ -14,11 +14,10 @@ from crossfeed.show.tables import MISSING, Column, ResultTable, columns, plain_t
 
 if TYPE_CHECKING:
     from crossfeed.logs.declaration import LogFormat
-    from crossfeed.programs.parse import Summary
     from crossfeed.sim.factory.compare import FleetComparison
     from crossfeed.sim.factory.describe import Match
     from crossfeed.sim.factory.shards import ShardSummary
-    from crossfeed.sim.physics.log_files import LogSummary
+    from crossfeed.sim.log_files import LogSummary
     from crossfeed.windows.split import Split
     from crossfeed.windows.split_tables import PartCount
 
@@ -150,12 +149,14 @@ def show_simulated(summaries: "Sequence[LogSummary]") -> None:
 
 def _ranges(summaries: "Sequence[LogSummary]") -> ResultTable:
     """Lowest and highest value of every channel, a column per machine."""
-    spans = [{row[0]: row for row in summary.ranges.rows()} for summary in summaries]
+    from crossfeed.schema import canonical
+
     rows = []
-    for name in dict.fromkeys(name for span in spans for name in span):
-        unit = next(span[name][1] for span in spans if name in span)
-        shown = (f"{span[name][2]:,.2f} to {span[name][3]:,.2f}" if name in span else "not logged" for span in spans)
-        rows.append([name, unit, *shown])
+    for channel in canonical().channels:
+        spans = [summary.ranges.get(channel.name) for summary in summaries]
+        if any(spans):
+            shown = (f"{span['low']:,.2f} to {span['high']:,.2f}" if span else "not logged" for span in spans)
+            rows.append([channel.name, channel.unit, *shown])
     machines = [f"{summary.machine}, lowest to highest" for summary in summaries]
     return plain_table("", ["channel", "unit", *machines], rows, words=2 + len(machines))
 
@@ -211,34 +212,34 @@ def _text(value: object) -> str:
     return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def show_program(summary: "Summary") -> None:
+def show_program(summary: dict[str, Any]) -> None:
     """Print lengths, times, tools and speeds of an NC program, then the first findings."""
-    print_table(summary.name, ["", " "], _program_facts(summary), words=2)
-    if not summary.findings:
+    print_table(summary["name"], ["", " "], _program_facts(summary), words=2)
+    if not summary["findings"]:
         return
-    rows = ([str(one.line), one.severity, one.text, one.reason] for one in summary.findings[:SHOWN_FINDINGS])
+    rows = ([str(one.line), one.severity, one.text, one.reason] for one in summary["findings"][:SHOWN_FINDINGS])
     show(plain_table("Findings", ["line", "", "text", "finding"], rows, words=4))
-    if len(summary.findings) > SHOWN_FINDINGS:
-        say(f"{len(summary.findings) - SHOWN_FINDINGS} more findings; --json lists all of them.")
+    if len(summary["findings"]) > SHOWN_FINDINGS:
+        say(f"{len(summary['findings']) - SHOWN_FINDINGS} more findings; --json lists all of them.")
 
 
-def _program_facts(summary: "Summary") -> list[tuple[str, str]]:
-    calls = ", ".join(f"{name} x{count}" for name, count in summary.skipped_calls.items())
-    understood = f"{summary.understood_motion_lines} of {summary.motion_lines} ({summary.understood:.1%})"
+def _program_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    calls = ", ".join(f"{name} x{count}" for name, count in summary["skipped_calls"].items())
+    understood = f"{summary['understood_motion_lines']} of {summary['motion_lines']} ({summary['understood']:.1%})"
     return [
-        ("lines, blocks", f"{summary.lines}, {summary.blocks}"),
+        ("lines, blocks", f"{summary['lines']}, {summary['blocks']}"),
         ("motion lines understood", understood),
-        ("path length", f"{summary.path_length:.1f} mm"),
-        ("  cutting", f"{summary.cutting_length:.1f} mm"),
-        ("  rapid", f"{summary.rapid_length:.1f} mm"),
-        ("total time", _time(summary.total_time)),
-        ("  cutting", f"{_time(summary.cutting_time)} (as programmed {_time(summary.programmed_cutting_time)})"),
-        ("  rapid", _time(summary.rapid_time)),
-        ("tools", ", ".join(summary.tools) or "none named"),
-        ("spindle speeds", _span(summary.spindle_speeds, "rpm")),
-        ("feeds", _span(summary.feeds, "mm/min")),
+        ("path length", f"{summary['path_length']:.1f} mm"),
+        ("  cutting", f"{summary['cutting_length']:.1f} mm"),
+        ("  rapid", f"{summary['rapid_length']:.1f} mm"),
+        ("total time", _time(summary["total_time"])),
+        ("  cutting", f"{_time(summary['cutting_time'])} (as programmed {_time(summary['programmed_cutting_time'])})"),
+        ("  rapid", _time(summary["rapid_time"])),
+        ("tools", ", ".join(summary["tools"]) or "none named"),
+        ("spindle speeds", _span(summary["spindle_speeds"], "rpm")),
+        ("feeds", _span(summary["feeds"], "mm/min")),
         ("skipped calls", calls or "none"),
-        ("findings", str(len(summary.findings) or "none")),
+        ("findings", str(len(summary["findings"]) or "none")),
     ]
 
 

@@ -13,7 +13,7 @@ from crossfeed.configuration import CheckedForm, parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.baselines.budget import Budget, Size, named_budget
 from crossfeed.sim.physics.production import Order
-from crossfeed.sim.physics.simulate import SCALES, Scale
+from crossfeed.sim.simulate import SCALES, Scale
 
 MINIMUM_SEEDS = 5  # valid ones, which the paper's lock asks for
 # The forecasters that the paper names, floors first.

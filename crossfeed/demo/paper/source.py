@@ -57,7 +57,7 @@ class PaperRun:
 
 def simulate(paper: PaperRun) -> ChapterResult:
     """Two simulated machines write logs in the native formats of the two data sets."""
-    from crossfeed.sim.physics.simulate import simulate_pair
+    from crossfeed.sim.simulate import simulate_pair
 
     logs = simulate_pair(paper.folder / RAW, paper.settings.extent.logs, paper.settings.simulator_seed)
     rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)

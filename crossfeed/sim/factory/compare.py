@@ -55,28 +55,27 @@ def compare_with_real(folder: Path | str, real: Table, renamed: dict[str, str] |
     """Train trees to tell the two apart, on channels of one name; `renamed` maps real names to the fleet's."""
     names = {real_name: (renamed or {}).get(real_name, real_name) for real_name in real.schema.sensor_names}
     present = dict(zip(real.schema.sensor_names, real.present(), strict=True))
-    known = set(fleet_schema().sensor_names)
-    shared = {name: other for name, other in names.items() if other in known and present[name]}
+    shared = {name: other for name, other in names.items() if other in fleet_schema().sensor_names and present[name]}
     if not shared:
         raise ConfigError(
             "The table and the fleet have no sensor in common.",
             expected=f"some of {', '.join(fleet_schema().sensor_names[:6])}, ...",
             remedy="Rename channels with --rename spindle_temp=spindle_motor_temp.",
         )
-    own = window_features(_four_commands(real), tuple(shared), _MOST_REAL_WINDOWS)
+    genuine = window_features(_four_commands(real), tuple(shared), _MOST_REAL_WINDOWS)
     fleet = _fleet_windows(folder, real.period, tuple(shared.values()))
     machines = [window.machine for window in fleet]
-    details = sorted({window.detail for window in own + fleet})
-    inputs = np.array([[*window.features, details.index(window.detail)] for window in own + fleet])
-    label = np.concatenate([np.ones(len(own)), np.zeros(len(fleet))])
-    fold = np.concatenate([_folds(_parts(own)), _folds(machines)])
+    details = sorted({window.detail for window in genuine + fleet})
+    inputs = np.array([[*window.features, details.index(window.detail)] for window in genuine + fleet])
+    label = np.concatenate([np.ones(len(genuine)), np.zeros(len(fleet))])
+    fold = np.concatenate([_folds(_parts(genuine)), _folds(machines)])
     scores = _out_of_fold(inputs, label, fold)
-    gaps = [_gap(name, inputs[:, index], len(own), machines) for index, name in enumerate(FEATURES)]
+    gaps = [_gap(name, inputs[:, index], len(genuine), machines) for index, name in enumerate(FEATURES)]
     return FleetComparison(
         machine=", ".join(real.machines()),
         period=real.period,
         channels=tuple(shared.values()),
-        real_windows=len(own),
+        real_windows=len(genuine),
         fleet_windows=len(fleet),
         fleet_machines=len(set(machines)),
         auc=area_under_curve(scores, label > 0),
@@ -103,19 +102,19 @@ def _four_commands(real: Table) -> Table:
 
 def _fleet_windows(folder: Path | str, period: float, channels: tuple[str, ...]) -> list[WindowFeatures]:
     """Windows of the fleet's machines with the real log's period."""
-    found = [
+    windows = [
         window
         for table in fleet_tables(folder, period)
         for window in window_features(table, channels, _MOST_FLEET_WINDOWS)
     ]
-    if not found:
+    if not windows:
         raise ConfigError(f"The fleet has no machine with a row every {period:g} s.", remedy="Generate more machines.")
-    return found
+    return windows
 
 
-def _parts(own: Sequence[WindowFeatures]) -> Sequence[str]:
+def _parts(genuine: Sequence[WindowFeatures]) -> Sequence[str]:
     """What of a real log is held out together: its runs, or fifths of a log with fewer."""
-    runs, rows = [window.run for window in own], [window.row for window in own]
+    runs, rows = [window.run for window in genuine], [window.row for window in genuine]
     return runs if len(set(runs)) >= _FOLDS else [str(row * _FOLDS // (max(rows) + 1)) for row in rows]
 
 
@@ -141,13 +140,13 @@ def _out_of_fold(inputs: Floats, label: Floats, fold: NDArray[np.int64]) -> Floa
     return scores
 
 
-def _gap(name: str, values: Floats, own: int, machines: Sequence[str]) -> FeatureGap:
+def _gap(name: str, values: Floats, real_count: int, machines: Sequence[str]) -> FeatureGap:
     """One feature: how telling it is alone, and where the real median lies among the machines of the fleet.
 
-    The first `own` values are the real log's.
+    The first `real_count` values are the real log's.
     """
-    fleet, machine = values[own:], np.array(machines)
-    medians = [float(np.median(fleet[machine == one])) for one in dict.fromkeys(machines)]
+    fleet, machine = values[real_count:], np.array(machines)
+    medians = [float(np.median(fleet[machine == each])) for each in dict.fromkeys(machines)]
     low, middle, high = np.percentile(medians, [5, 50, 95]).tolist()
-    auc = area_under_curve(values, np.arange(len(values)) < own)
-    return FeatureGap(name, auc, float(np.median(values[:own])), low, middle, high)
+    auc = area_under_curve(values, np.arange(len(values)) < real_count)
+    return FeatureGap(name, auc, float(np.median(values[:real_count])), low, middle, high)

@@ -1,4 +1,4 @@
-"""The fleet beside real logs, channel by channel: ranges, standing rows, resolution, noise and memory."""
+"""The fleet beside real logs: facts of channels, and features of windows that have no unit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -70,19 +70,21 @@ def facts_of(values: Floats) -> ChannelFacts | None:
 def describe(folder: Path | str, real: Table, renamed: dict[str, str] | None = None) -> list[Match]:
     """Every shared channel of a real table, commands included, against the machines of the fleet with its period."""
     schema = fleet_schema()
-    own = {(renamed or {}).get(name, name): facts for name, facts in _machine_facts(real, real.machines()[0]).items()}
-    shared = [name for name in (*schema.sensor_names, *schema.command_names) if name in own]
+    genuine = {
+        (renamed or {}).get(name, name): facts for name, facts in _machine_facts(real, real.machines()[0]).items()
+    }
+    shared = [name for name in (*schema.sensor_names, *schema.command_names) if name in genuine]
     if not shared:
         raise ConfigError(
             "The table and the fleet have no channel in common.", remedy="Rename channels with --rename OWN=FLEET."
         )
-    found: dict[str, list[ChannelFacts]] = {name: [] for name in shared}
+    fleet: dict[str, list[ChannelFacts]] = {name: [] for name in shared}
     for table in fleet_tables(folder, real.period):
         for machine in table.machines():
             for name, facts in _machine_facts(table, machine).items():
-                if name in found:
-                    found[name].append(facts)
-    return [_match(name, fact, own[name], found[name]) for name in shared if found[name] for fact in FACTS]
+                if name in fleet:
+                    fleet[name].append(facts)
+    return [_match(name, fact, genuine[name], fleet[name]) for name in shared if fleet[name] for fact in FACTS]
 
 
 def _machine_facts(table: Table, machine: str) -> dict[str, ChannelFacts]:
@@ -95,12 +97,9 @@ def _machine_facts(table: Table, machine: str) -> dict[str, ChannelFacts]:
     return {name: facts for name, values in columns if (facts := facts_of(values)) is not None}
 
 
-def _match(channel: str, fact: str, own: ChannelFacts, fleet: Sequence[ChannelFacts]) -> Match:
+def _match(channel: str, fact: str, genuine: ChannelFacts, fleet: Sequence[ChannelFacts]) -> Match:
     low, middle, high = np.percentile([getattr(facts, fact) for facts in fleet], [5, 50, 95]).tolist()
-    return Match(channel, fact, getattr(own, fact), low, middle, high, len(fleet))
-
-
-# What a window of a log looks like, free of its units: how a simulated log can be told from a real one.
+    return Match(channel, fact, getattr(genuine, fact), low, middle, high, len(fleet))
 
 
 LENGTH = 64  # rows of a window
@@ -147,17 +146,17 @@ def window_features(table: Table, channels: tuple[str, ...], most: int = 40) -> 
     missing = [name for name in channels if name not in names]
     if missing or not channels:
         raise TableError(f"The table has no sensor {', '.join(missing) or 'to look at'}.", expected=", ".join(names))
-    found: list[WindowFeatures] = []
+    windows: list[WindowFeatures] = []
     for machine in table.machines():
         groups = [group for group in table.groups if group.machine == machine]
-        own = row_numbers(groups)
+        rows = row_numbers(groups)
         starts = [
             (group.run, start) for group in groups for start in range(group.start, group.stop - LENGTH + 1, LENGTH)
         ]
         chosen = np.unique(np.linspace(0, len(starts) - 1, min(most, len(starts))).astype(int)).tolist()
         for name in channels:
             values = table.sensors[:, names.index(name)]
-            whole = values[own]
+            whole = values[rows]
             if not np.isfinite(whole).any():
                 continue
             scale = float(np.nanpercentile(whole, 99) - np.nanpercentile(whole, 1)) or 1.0
@@ -166,10 +165,10 @@ def window_features(table: Table, channels: tuple[str, ...], most: int = 40) -> 
                 window = slice(start, start + LENGTH)
                 if np.isfinite(values[window]).all():
                     features = _features(values[window], table.commands[window, :], scale)
-                    found.append(WindowFeatures(features, detail_of(name), machine, f"{machine}/{run}", start))
-    if not found:
+                    windows.append(WindowFeatures(features, detail_of(name), machine, f"{machine}/{run}", start))
+    if not windows:
         raise TableError(f"No window of {LENGTH} rows without a gap was found.", expected="longer sessions")
-    return found
+    return windows
 
 
 def _features(values: Floats, commands: Floats, scale: float) -> list[float]:

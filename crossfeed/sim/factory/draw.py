@@ -1,9 +1,12 @@
 """Who belongs to the fleet: machines of six kinds, from a bench mill of 0.2 kW to a mill of 45 kW."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from crossfeed.configuration import CheckedForm, load_yaml
 from crossfeed.programs.blocks import Setup
 from crossfeed.schema import canonical
 from crossfeed.sim.factory.motors import (
@@ -27,50 +30,29 @@ NEIGHBOURS = 16  # machines that share a period, and a shard
 _HIDDEN = 1e-9  # K: the physics logs without resolution, because the habits of a controller come later
 
 
-@dataclass(frozen=True, slots=True)
-class MachineKind:
-    """The ranges within which machines of a kind are drawn."""
+# What a fleet is drawn from; each part is checked where it is used.
+FACTS: dict[str, Any] = load_yaml(Path(__file__).with_name("fleet.yaml"), "What a fleet is drawn from")
+
+
+class MachineKind(CheckedForm):
+    """The ranges within which machines of a kind are drawn; `fleet.yaml` has units and meanings."""
 
     name: str
-    share: float  # of the fleet
-    power: Range  # W of the spindle, continuous
-    top_speed: Range  # rpm
-    base_share: Range  # speed of full torque over top speed
-    rapid: Range  # mm/min
-    acceleration: Range  # mm/s^2
-    mass: Range  # kg of a slide
-    pitch: Range  # mm
-    part: Range  # mm, side of a work piece
-    tool: Range  # mm, diameter
-    hanging: dict[str, float]  # how often which axis carries its slide's weight
+    share: float
+    power: Range
+    top_speed: Range
+    base_share: Range
+    rapid: Range
+    acceleration: Range
+    mass: Range
+    pitch: Range
+    part: Range
+    tool: Range
+    hanging: dict[str, float]
     turning: bool = False
 
 
-_BENCH = MachineKind(
-    "bench", 0.2, (200, 1600), (2500, 12000), (0.3, 1.0), (1500, 7000), (100, 1500), (8, 80), (3, 10), (6, 80), (2, 8),
-    {"z": 0.9, "": 0.1},
-)  # fmt: skip
-_MILL = MachineKind(
-    "mill", 0.3, (3500, 25000), (5000, 15000), (0.1, 0.4), (12000, 48000), (1200, 8000), (150, 1200), (8, 20),
-    (20, 220), (4, 50), {"z": 0.75, "y": 0.1, "": 0.15},
-)  # fmt: skip
-_HIGH_SPEED = MachineKind(
-    "high_speed", 0.15, (6000, 40000), (14000, 30000), (0.25, 0.8), (25000, 65000), (3000, 14000), (120, 700),
-    (10, 32), (10, 180), (2, 40), {"z": 0.8, "": 0.2},
-)  # fmt: skip
-_HEAVY = MachineKind(
-    "heavy", 0.1, (12000, 45000), (2500, 8000), (0.06, 0.2), (6000, 24000), (400, 2500), (700, 4000), (8, 20),
-    (60, 400), (12, 80), {"z": 0.5, "y": 0.3, "": 0.2},
-)  # fmt: skip
-_LATHE = MachineKind(
-    "lathe", 0.13, (3500, 35000), (2000, 6000), (0.15, 0.5), (8000, 30000), (800, 6000), (80, 700), (5, 16), (25, 160),
-    (20, 120), {"x": 0.65, "": 0.35}, turning=True,
-)  # fmt: skip
-_MILL_TURN = MachineKind(
-    "mill_turn", 0.12, (7000, 30000), (5000, 15000), (0.1, 0.4), (12000, 50000), (1200, 8000), (200, 1500), (8, 20),
-    (20, 200), (4, 50), {"x": 0.75, "z": 0.1, "": 0.15},
-)  # fmt: skip
-KINDS = {kind.name: kind for kind in (_BENCH, _MILL, _HIGH_SPEED, _HEAVY, _LATHE, _MILL_TURN)}
+KINDS = {name: MachineKind(name=name, **values) for name, values in FACTS["kinds"].items()}
 
 
 @dataclass(frozen=True)

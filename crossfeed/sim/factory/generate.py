@@ -1,4 +1,4 @@
-"""Machines at work become tables: the part of the generator that needs numpy, scipy, pyarrow and pydantic only."""
+"""Machines at work become tables: the rows that a controller writes of a shift, cut into sessions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ from crossfeed.sim.physics.drives import decay, lag
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats
 from crossfeed.sim.physics.rollout import SimulatedMachine
 
-# A machine's log: the rows that its controller writes of a shift.
-
-
+VERSION = 3  # of what a seed means; another one makes other machines
+SHORTEST = 64  # rows of a session
+_PIECES = (2, 5)
+_RUN = 900.0  # s after which the next stint begins a new run
 _QUICK = ("current", "torque", "power", "voltage", "load", "depth")  # details that pass the drive's smoothing
 _LONGEST_GAP = 12  # rows
 _STANDING = 0.05  # mm/s
@@ -73,21 +74,21 @@ def as_written(looks: Floats, dial: Dial, draw: Dice) -> Floats:
         values = np.rint(values / dial.step) * dial.step
     if dial.digits:
         values = _significant(values, dial.digits)
-    told: Floats = values.mean(axis=1)
+    written: Floats = values.mean(axis=1)
     if dial.delay:
-        told = np.concatenate((np.repeat(told[:1], dial.delay), told[: -dial.delay]))
-    return told + 0.0
+        written = np.concatenate((np.repeat(written[:1], dial.delay), written[: -dial.delay]))
+    return written + 0.0
 
 
 def _kept(values: Floats, band: float) -> Floats:
     """The last value that was told, until the true one is more than a band away from it."""
-    told: list[float] = []
+    kept: list[float] = []
     last = float(values.flat[0])
     for value in values.ravel().tolist():
         if abs(value - last) > band:
             last = value
-        told.append(last)
-    return np.array(told).reshape(values.shape)
+        kept.append(last)
+    return np.array(kept).reshape(values.shape)
 
 
 def _significant(values: Floats, digits: int) -> Floats:
@@ -112,21 +113,15 @@ def _commands(signals: Signals, habits: Habits, rows: int, ratio: int) -> Floats
         speeds = [signals.trace.physics.spindle_speed / RAD_PER_RPM, *(moving * signals.axis_velocity * 60)]
     else:
         speeds = list(signals.trace.commands.T)
-    told = np.column_stack([polled(values, rows, ratio, habits.polls).mean(axis=1) for values in speeds])
-    told[:, 0] = np.rint(np.abs(told[:, 0]) if habits.unsigned_feeds else told[:, 0])
+    commands = np.column_stack([polled(values, rows, ratio, habits.polls).mean(axis=1) for values in speeds])
+    commands[:, 0] = np.rint(np.abs(commands[:, 0]) if habits.unsigned_feeds else commands[:, 0])
     if habits.command_step:
-        told[:, 1:] = np.rint(told[:, 1:] / habits.command_step) * habits.command_step
+        commands[:, 1:] = np.rint(commands[:, 1:] / habits.command_step) * habits.command_step
     if habits.unsigned_feeds:
-        told[:, 1:] = np.abs(told[:, 1:])
+        commands[:, 1:] = np.abs(commands[:, 1:])
     if signals.machine.kind.turning:
-        told[:, 2] = 0.0
-    return told + 0.0
-
-
-VERSION = 3  # of what a seed means; another one makes other machines
-SHORTEST = 64  # rows of a session
-_PIECES = (2, 5)
-_RUN = 900.0  # s after which the next stint begins a new run
+        commands[:, 2] = 0.0
+    return commands + 0.0
 
 
 @dataclass(frozen=True)

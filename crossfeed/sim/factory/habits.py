@@ -3,11 +3,13 @@
 import math
 from dataclasses import dataclass
 
-from crossfeed.sim.factory.draw import FleetMachine
+from crossfeed.configuration import CheckedForm
+from crossfeed.sim.factory.draw import FACTS, FleetMachine
 from crossfeed.sim.factory.motors import (
     AXES,
     OTHERS,
     Dice,
+    Range,
     chance,
     fleet_schema,
     log_uniform,
@@ -19,32 +21,29 @@ from crossfeed.sim.factory.signals import LoadOf, rated
 
 FEWEST = 4  # sensors
 HIGHEST_LOAD = 200.0  # %
-_DRIVES = ("spindle", *AXES)
 
 
-def _everywhere(**details: float) -> dict[str, float]:
-    """How often a sensor is shown, the same at the spindle and at the axes."""
-    return {f"{drive}_{detail}": often for drive in _DRIVES for detail, often in details.items()}
+class ControllerFamily(CheckedForm):
+    """A family of controllers, as `fleet.yaml` lists them."""
+
+    bench: float
+    turning: float
+    usual: float
+    drives: dict[str, float] = {}
+    sensors: dict[str, float] = {}
+    all: float = 0.0
+    noise: Range = (1e-4, 2e-2)
+    grain: Range = (1e-3, 8e-2)
+
+    def shows(self) -> dict[str, float]:
+        """How often which sensor is shown."""
+        if self.all:
+            return {sensor.name: self.all for sensor in fleet_schema().sensors if sensor.name not in OTHERS}
+        often = {f"{drive}_{detail}": share for drive in ("spindle", *AXES) for detail, share in self.drives.items()}
+        return often | self.sensors
 
 
-# Families of controllers, and how often each shows which sensor.
-FAMILIES: dict[str, dict[str, float]] = {
-    "siemens": _everywhere(current=0.95, torque=0.9, power=0.45, motor_temp=0.75, load=0.15, velocity=0.1)
-    | {"spindle_power": 0.95, "spindle_dc_voltage": 0.7, "spindle_mod_depth": 0.6, "spindle_actual_speed": 0.3}
-    | {"ambient_temp": 0.5},
-    "percent": _everywhere(load=0.97, velocity=0.5, motor_temp=0.2, current=0.15, power=0.1)
-    | {"spindle_actual_speed": 0.8, "spindle_power": 0.3},
-    "mtconnect": _everywhere(load=0.97, motor_temp=0.15, velocity=0.15)
-    | {"spindle_motor_temp": 0.8, "spindle_actual_speed": 0.4, "ambient_temp": 0.2},
-    "testbed": _everywhere(current=0.95, output_current=0.9, output_voltage=0.9, power=0.85, velocity=0.85)
-    | {"spindle_dc_voltage": 0.9, "spindle_actual_speed": 0.85},
-    "any": {sensor.name: 0.4 for sensor in fleet_schema().sensors if sensor.name not in OTHERS},
-}
-_NOISE = {"mtconnect": (1e-5, 3e-3), "testbed": (1e-3, 3e-2)}  # of the rated value
-_GRAIN = {"mtconnect": (1e-4, 1e-2), "testbed": (1e-2, 2e-1)}  # of the value
-_USUAL = {"siemens": 0.3, "percent": 0.16, "mtconnect": 0.14, "testbed": 0.14, "any": 0.26}
-_BENCH = {"siemens": 0.1, "percent": 0.1, "mtconnect": 0.0, "testbed": 0.5, "any": 0.3}
-_TURNING = {"siemens": 0.2, "percent": 0.3, "mtconnect": 0.3, "testbed": 0.05, "any": 0.15}
+CONTROLLERS = {name: ControllerFamily(**values) for name, values in FACTS["controllers"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +85,15 @@ class Habits:
 def draw_habits(machine: FleetMachine, draw: Dice) -> Habits:
     """A controller for a machine."""
     kind = machine.kind.name
-    weights = _BENCH if kind == "bench" else _TURNING if kind in ("lathe", "mill_turn") else _USUAL
-    family = pick_weighted(draw, weights)
+    column = "bench" if kind == "bench" else "turning" if kind in ("lathe", "mill_turn") else "usual"
+    family = pick_weighted(draw, {name: getattr(controller, column) for name, controller in CONTROLLERS.items()})
     names = _shown(machine, family, draw)
     whole = family == "mtconnect" or (family == "percent" and chance(draw, 0.5))
     measured = chance(draw, {"mtconnect": 0.8, "percent": 0.4}.get(family, 0.15))
     delay = pick_weighted(draw, {0: 0.7, 1: 0.2, 2: 0.1})
     quality = _Quality(
-        noise=log_uniform(draw, *_NOISE.get(family, (1e-4, 2e-2))),
-        grain=0.0 if chance(draw, 0.3) else log_uniform(draw, *_GRAIN.get(family, (1e-3, 8e-2))),
+        noise=log_uniform(draw, *CONTROLLERS[family].noise),
+        grain=0.0 if chance(draw, 0.3) else log_uniform(draw, *CONTROLLERS[family].grain),
         band=chance(draw, {"mtconnect": 0.6, "percent": 0.25}.get(family, 0.05)),
         whole=whole,
         digits=3 if family == "testbed" and chance(draw, 0.6) else 0,
@@ -145,7 +144,9 @@ class _Quality:
 def _shown(machine: FleetMachine, family: str, draw: Dice) -> list[str]:
     """At least four sensors, at least one of the spindle, none of an axis that is not there."""
     often = {
-        name: share for name, share in FAMILIES[family].items() if not (machine.kind.turning and name.startswith("y_"))
+        name: share
+        for name, share in CONTROLLERS[family].shows().items()
+        if not (machine.kind.turning and name.startswith("y_"))
     }
     blind = pick(draw, AXES) if family == "testbed" and chance(draw, 0.4) else ""
     shown = {

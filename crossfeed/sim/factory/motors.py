@@ -1,4 +1,4 @@
-"""Spindles and axes of any size, drawn from what is on a rating plate: power, speed, voltage, losses, heating."""
+"""Dice, channels and drives of the fleet: spindles and axes of any size, from their rating plates, and their quirks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,18 +12,39 @@ from crossfeed.schema import QUANTITIES, Channel, Schema, canonical
 from crossfeed.sim.physics.drives import wander
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Axis, Floats, Heat, Spindle
 
-# How the fleet throws its dice: one generator for each (seed, machine, purpose), so that nothing depends on order.
-
-
 Dice = np.random.Generator
 Range = tuple[float, float]
 Choice = TypeVar("Choice")
 
+# Between a torque constant (N m per A of amplitude) and the line voltage (rms) that the motor makes per rad/s.
+LINE_VOLTAGE = math.sqrt(1.5) / 1.5
+_GRAVITY = 9.81
+_STANDING = 0.05  # mm/s
 _PURPOSES = ("period", "machine", "parts", "people", "habits", "physics")
+
+AXES = ("x", "y", "z")
+UNKNOWN = "unknown"
+OTHERS = ("other_1", "other_2", "other_3")
+
+_DRIVE = {
+    "current": "current",
+    "output_current": "current",
+    "torque": "torque",
+    "power": "power",
+    "load": "load",
+    "output_voltage": "voltage",
+}
+_SPINDLE = _DRIVE | {
+    "dc_voltage": "voltage",
+    "mod_depth": "modulation depth",
+    "actual_speed": "rotational speed",
+    "motor_temp": "temperature",
+}
+_AXIS = _DRIVE | {"velocity": "feed", "motor_temp": "temperature"}
 
 
 def dice(seed: int, number: int, purpose: str, item: int = 0) -> Dice:
-    """The generator of one purpose of one machine, and of one item where there are several."""
+    """The generator of one purpose of one machine, or of one of its items; nothing depends on order."""
     return np.random.default_rng([seed, number, _PURPOSES.index(purpose), item])
 
 
@@ -52,11 +73,6 @@ def pick_weighted(draw: Dice, weights: Mapping[Choice, float]) -> Choice:
     names = list(weights)
     share = np.array([weights[name] for name in names])
     return names[int(draw.choice(len(names), p=share / share.sum()))]
-
-
-# Between a torque constant (N m per A of amplitude) and the line voltage (rms) that the motor makes per rad/s.
-LINE_VOLTAGE = math.sqrt(1.5) / 1.5
-_GRAVITY = 9.81
 
 
 def draw_spindle(draw: Dice, power: float, top: float, base_share: Range, link_voltage: float) -> Spindle:
@@ -150,30 +166,6 @@ def draw_heat(draw: Dice, rated_loss: float, quick: float) -> Heat:
     )
 
 
-# The vocabulary of the fleet: one wide schema of which every machine shows a part.
-
-
-AXES = ("x", "y", "z")
-UNKNOWN = "unknown"
-OTHERS = ("other_1", "other_2", "other_3")
-
-_DRIVE = {
-    "current": "current",
-    "output_current": "current",
-    "torque": "torque",
-    "power": "power",
-    "load": "load",
-    "output_voltage": "voltage",
-}
-_SPINDLE = _DRIVE | {
-    "dc_voltage": "voltage",
-    "mod_depth": "modulation depth",
-    "actual_speed": "rotational speed",
-    "motor_temp": "temperature",
-}
-_AXIS = _DRIVE | {"velocity": "feed", "motor_temp": "temperature"}
-
-
 def _channel(name: str, quantity: str) -> Channel:
     return Channel(name=name, quantity=quantity, unit="1" if quantity == UNKNOWN else QUANTITIES[quantity])
 
@@ -192,12 +184,6 @@ def fleet_schema() -> Schema:
         commands=canonical().commands,
         quantities={UNKNOWN: "1"},
     )
-
-
-# What real drives do beside the textbook: slides that stick where they stop, loops that hunt, motors that ripple.
-
-
-_STANDING = 0.05  # mm/s
 
 
 @dataclass(frozen=True, slots=True)

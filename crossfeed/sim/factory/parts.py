@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossfeed.configuration import CheckedForm
 from crossfeed.programs.parse import bundled_programs, parse_program
-from crossfeed.sim.factory.draw import FleetMachine
-from crossfeed.sim.factory.motors import Dice, chance, log_uniform, pick, pick_weighted, uniform
+from crossfeed.sim.factory.draw import FACTS, FleetMachine
+from crossfeed.sim.factory.motors import Dice, Range, chance, log_uniform, pick, pick_weighted, uniform
 from crossfeed.sim.factory.operations import OPERATIONS, Area, NcText, ToolUse
 from crossfeed.sim.physics.cutting import Material, material_for, tool_notes
 from crossfeed.sim.physics.jobs import Job, motion_limits, prepare
@@ -25,36 +26,16 @@ _SHARES = {name: operation.share for name, operation in OPERATIONS.items() if op
 _CELLS = 4.0  # mm of a tool's diameter that deserve cells of half a millimetre
 
 
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """A class of materials: Kienzle's constants, cutting speed in m/min, chip load as a part of the tool's diameter."""
+class Stock(CheckedForm):
+    """A class of materials, as `fleet.yaml` lists them."""
 
-    force: tuple[float, float]  # N/mm^2
-    exponent: tuple[float, float]
-    speed: tuple[float, float]
-    chip: tuple[float, float]
+    force: Range
+    exponent: Range
+    speed: Range
+    chip: Range
 
 
-STOCKS = {
-    "aluminium": Stock((550, 950), (0.18, 0.28), (100, 900), (0.004, 0.015)),
-    "steel": Stock((1400, 2300), (0.20, 0.28), (60, 260), (0.003, 0.010)),
-    "stainless": Stock((1900, 2600), (0.20, 0.25), (40, 150), (0.003, 0.008)),
-    "cast_iron": Stock((900, 1400), (0.24, 0.30), (60, 220), (0.004, 0.012)),
-    "brass": Stock((550, 850), (0.16, 0.24), (90, 350), (0.004, 0.012)),
-    "titanium": Stock((1300, 1700), (0.20, 0.25), (25, 90), (0.003, 0.008)),
-    "plastic": Stock((60, 220), (0.14, 0.22), (80, 450), (0.005, 0.025)),
-    "wax": Stock((15, 60), (0.10, 0.20), (40, 400), (0.005, 0.03)),
-}
-_LIGHT = {"aluminium": 1.0, "brass": 0.7, "plastic": 1.5, "wax": 1.5, "steel": 0.4}
-_ANY = {
-    "aluminium": 2.0,
-    "steel": 2.0,
-    "stainless": 0.7,
-    "cast_iron": 0.7,
-    "brass": 0.5,
-    "titanium": 0.4,
-    "plastic": 0.5,
-}
+STOCKS = {name: Stock(**values) for name, values in FACTS["stocks"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +61,7 @@ def draw_piece(machine: FleetMachine, draw: Dice) -> Piece:
 
 def draw_material(machine: FleetMachine, draw: Dice) -> tuple[Material, Stock]:
     """What is cut here: soft things on a bench mill, anything on a large machine."""
-    name = pick_weighted(draw, _LIGHT if machine.kind.name == "bench" else _ANY)
+    name = pick_weighted(draw, FACTS["cut_on_bench" if machine.kind.name == "bench" else "cut_elsewhere"])
     stock = STOCKS[name]
     return Material(name, log_uniform(draw, *stock.force), uniform(draw, *stock.exponent)), stock
 

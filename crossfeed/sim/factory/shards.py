@@ -1,4 +1,4 @@
-"""A fleet on disk: a table for every sixteen machines, each written whole; one that is whole is never made again."""
+"""A fleet on disk, a table for every sixteen machines, each written whole and made once; and learning from it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +20,29 @@ from crossfeed.training.run_config import RunConfig, preset
 
 CLAIM = "fleet.json"
 _MOST = 100_000  # machines
+STEPS = 36_000
+STEPS_PER_EPOCH = 2000
+# Frames are estimates: gains and commands vary as much as a short history may be wrong about them.
+SETTINGS = {
+    "model.identity": "described",
+    "machines.gain": 0.6,
+    "machines.level": 0.1,
+    "machines.noise": 0.02,
+    "machines.commands": 0.3,
+    "data.normaliser": "frame",
+    "data.split_by": "machine",
+    "data.train_fraction": 0.8,
+    "data.validation_fraction": 0.1,
+    "data.stride": 4,
+    "training.batch_size": 256,
+    "training.average_decay": 0.999,
+    "training.validation_windows": 4096,
+    "training.patience": 1000,
+    "training.keep": "machines",
+    "training.acceleration": "compile",
+    # Its people turn knobs, so what a feed does is in its logs.
+    "plans.share": 0.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +88,7 @@ class ShardSummary:
     machines: int
     rows: int
     period: float
-    made: bool  # now, not found
+    made: bool  # now; else it was there
 
 
 def generate(
@@ -76,9 +99,9 @@ def generate(
         raise ConfigError(f"{jobs} jobs cannot do anything.", expected="at least one")
     where = make_engine(engine, jobs, address)
     claim(folder, CLAIM, plan.identity(), "a fleet")
-    found = {shard: _found(folder, plan, shard) for shard in range(plan.shards)}
-    finished = [summary for summary in found.values() if summary is not None]
-    missing = [shard for shard, summary in found.items() if summary is None]
+    present = {shard: _present(folder, plan, shard) for shard in range(plan.shards)}
+    finished = [summary for summary in present.values() if summary is not None]
+    missing = [shard for shard, summary in present.items() if summary is None]
     if engine == "local" and min(jobs, len(missing)) < 2:
         where = InProcess()
     here, logs = folder.resolve(), folder / "logs"
@@ -135,7 +158,7 @@ def _path(folder: Path, shard: int) -> Path:
     return folder / f"shard_{shard:05d}.parquet"
 
 
-def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
+def _present(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
     """A shard that is there already, whole and with its manifest, which is written last; a damaged one is none."""
     path = _path(folder, shard)
     if not (path.is_file() and manifest_path(path).is_file()):
@@ -145,34 +168,6 @@ def _found(folder: Path, plan: FleetPlan, shard: int) -> ShardSummary | None:
     except CrossfeedError:
         return None
     return ShardSummary(path, len(plan.numbers(shard)), len(table), table.period, made=False)
-
-
-# Learn from a fleet: one network, every machine in its own frame, validated on machines it has never met.
-
-
-STEPS = 36_000
-STEPS_PER_EPOCH = 2000
-# Frames are estimates: gains and commands vary as much as a short history may be wrong about them.
-SETTINGS = {
-    "model.identity": "described",
-    "machines.gain": 0.6,
-    "machines.level": 0.1,
-    "machines.noise": 0.02,
-    "machines.commands": 0.3,
-    "data.normaliser": "frame",
-    "data.split_by": "machine",
-    "data.train_fraction": 0.8,
-    "data.validation_fraction": 0.1,
-    "data.stride": 4,
-    "training.batch_size": 256,
-    "training.average_decay": 0.999,
-    "training.validation_windows": 4096,
-    "training.patience": 1000,
-    "training.keep": "machines",
-    "training.acceleration": "compile",
-    # Its people turn knobs, so what a feed does is in its logs.
-    "plans.share": 0.0,
-}
 
 
 def fleet_config(size: Size = "compact", steps: int = STEPS, seed: int = 0) -> RunConfig:

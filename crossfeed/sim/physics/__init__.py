@@ -1,4 +1,4 @@
-"""A physics simulator of milling machines: spindle, axes, cutting, heat, DC link, and the logs they leave behind.
+"""A physics simulator of milling machines: spindle, axes, cutting, heat, DC link.
 
-Reading order: parameters, inputs, cutting, spindle, axes, heat, dynamics, state, rollout; then the exporters.
+Reading order: parameters, inputs, cutting, drives, spindle, dynamics, rollout; then jobs and production.
 """

@@ -4,7 +4,8 @@
     phi_s = arccos(1 - 2 a_e / D)                the arc of engagement
 
 which is specific cutting force times removal rate over spindle speed. A drill is a full cut whose depth times width is
-the area of its hole. Without feed there is no chip and no force."""
+the area of its hole. Without feed there is no chip and no force.
+What the tool meets comes from a height map of the stock."""
 
 import math
 import re
@@ -24,6 +25,13 @@ AGAINST_FEED = 0.45
 ACROSS_FEED = 0.25
 ALONG_TOOL = 0.15
 _STANDING = 1e-6  # mm/s
+# The stock as a height map.
+_CELL = 0.5  # mm, side of a height cell
+_STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter
+_LOOKS = 5  # neighbouring looks that are averaged: cells are square, chips are not
+_MOST_CELLS = 4_000_000  # larger parts get coarser cells
+_FACE_MILL = 25.0  # mm of diameter from which a tool is one
+_AIR = 1e-3  # mm^2, a chip cross-section that counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +88,6 @@ def feed_forces(
     return forces
 
 
-# Materials and tools: what is cut, and with what.
-
-
 @dataclass(frozen=True, slots=True)
 class Material:
     """Kienzle constants of a material."""
@@ -135,15 +140,15 @@ _MATERIAL_NOTE = re.compile(r"MATERIAL:\s*(\w+)", re.IGNORECASE)
 def tool_named(name: str, note: str = "") -> Tool:
     """Read diameter, flute length and kind from a name such as SCHAFT_D8_N_AP20, or from a note such as END MILL 8."""
     text = note or name
-    found, flute = _DIAMETER.search(text) or (_NUMBER.search(note) if note else None), _FLUTE.search(text)
-    diameter = _number(found) or _ASSUMED_DIAMETER
+    diameter_text, flute = _DIAMETER.search(text) or (_NUMBER.search(note) if note else None), _FLUTE.search(text)
+    diameter = _number(diameter_text) or _ASSUMED_DIAMETER
     teeth = next((count for pattern, count in _TEETH if pattern.search(text)), 3)
     deepest = min(_number(flute) or math.inf, 1.5 * diameter)
-    return Tool(name, diameter, teeth, deepest, assumed=found is None)
+    return Tool(name, diameter, teeth, deepest, assumed=diameter_text is None)
 
 
-def _number(found: re.Match[str] | None) -> float:
-    return float((found[1] if found.re.groups else found[0]).replace(",", ".")) if found else 0.0
+def _number(match: re.Match[str] | None) -> float:
+    return float((match[1] if match.re.groups else match[0]).replace(",", ".")) if match else 0.0
 
 
 def tool_notes(text: str) -> dict[str, str]:
@@ -158,19 +163,8 @@ def material_for(text: str, chosen: str | None = None) -> Material:
 
 def material_noted(text: str) -> str | None:
     """The material an NC text names in a remark such as `; Material: steel`, if it is one we know."""
-    found = _MATERIAL_NOTE.search(text)
-    return found[1].lower() if found and found[1].lower() in MATERIALS else None
-
-
-# The stock as a height map: what the tool really meets along its path, with entry, exit and cuts in the air.
-
-
-_CELL = 0.5  # mm, side of a height cell
-_STRIDE, _STRIDES = 0.5, 12.0  # mm along the path between two looks at the stock, or a part of the tool's diameter
-_LOOKS = 5  # neighbouring looks that are averaged: cells are square, chips are not
-_MOST_CELLS = 4_000_000  # larger parts get coarser cells
-_FACE_MILL = 25.0  # mm of diameter from which a tool is one
-_AIR = 1e-3  # mm^2, a chip cross-section that counts as none
+    note = _MATERIAL_NOTE.search(text)
+    return note[1].lower() if note and note[1].lower() in MATERIALS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +195,11 @@ def engage(
         return Engagement(depth, width)
     low, high = np.full(2, np.inf), np.full(2, -np.inf)
     for tool_number in np.unique(tool[samples]):
-        own = position[samples[tool[samples] == tool_number], :2]
+        places = position[samples[tool[samples] == tool_number], :2]
         overrun = tools[int(tool_number)].diameter / 2 if tools[int(tool_number)].diameter >= _FACE_MILL else 0.0
-        middle = (own.min(axis=0) + own.max(axis=0)) / 2
-        low = np.minimum(low, np.minimum(own.min(axis=0) + overrun, middle))
-        high = np.maximum(high, np.maximum(own.max(axis=0) - overrun, middle))
+        middle = (places.min(axis=0) + places.max(axis=0)) / 2
+        low = np.minimum(low, np.minimum(places.min(axis=0) + overrun, middle))
+        high = np.maximum(high, np.maximum(places.max(axis=0) - overrun, middle))
     block = _Block(low, high, stock_top, _CELL * coarseness)
     starts = np.flatnonzero(np.diff(samples, prepend=-2) > 1)  # each stretch of cutting
     for first, last in zip(starts, np.append(starts[1:], len(samples))):

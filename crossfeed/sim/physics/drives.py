@@ -1,4 +1,4 @@
-"""First-order filters with carried state: a run cut into pieces gives the same bits as the run in one piece."""
+"""Linear axes, and first-order filters with carried state: a run in pieces gives the same bits as one in one piece."""
 
 import math
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ import numpy as np
 from scipy.signal import lfilter
 
 from crossfeed.sim.physics.parameters import Axis, Floats
+
+CREEP = 1.0  # mm/s below which Coulomb friction fades to nothing
 
 
 def decay(time_step: float, time_constant: float) -> float:
@@ -35,12 +37,6 @@ def wander(noise: Floats, time_step: float, memory: float, carry: float) -> tupl
     """Unit-variance noise that forgets with the time constant `memory`."""
     kept = decay(time_step, memory)
     return accumulate(noise, kept, float(np.sqrt(1.0 - kept * kept)), carry)
-
-
-# A linear axis: an acceleration limit, a first-order velocity loop, and the motor torque that this motion needs.
-
-
-CREEP = 1.0  # mm/s below which Coulomb friction fades to nothing
 
 
 @dataclass(frozen=True, slots=True)

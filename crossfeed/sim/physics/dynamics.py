@@ -15,7 +15,6 @@ from crossfeed.errors import MachineError
 from crossfeed.files import atomic_file, storage_error
 from crossfeed.schema import canonical
 from crossfeed.sim.physics import cutting, spindle
-from crossfeed.sim.physics import parameters as noise
 from crossfeed.sim.physics.drives import (
     AxisMotion,
     accumulate,
@@ -31,12 +30,10 @@ from crossfeed.sim.physics.drives import (
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats, Heat, MachineParameters
 
-# Two thermal nodes per motor. The pair is linear, so it is solved in its two modes, each a first-order filter.
-
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The two-node model turned into independent modes m: dm/dt = rate * m + per_watt * loss + per_kelvin * air."""
+    """Two thermal nodes of a motor as independent modes m: dm/dt = rate * m + per_watt * loss + per_kelvin * air."""
 
     rates: Floats  # (2,) 1/s, negative
     per_watt: Floats  # (2,)
@@ -80,9 +77,6 @@ class Modes:
         return temperature, after
 
 
-# Everything a simulated machine remembers: saved and restored, so that any moment can be played again.
-
-
 _FORMAT = "crossfeed simulation state 1"
 
 
@@ -112,25 +106,25 @@ class SimulationState:
             with np.load(path, allow_pickle=False) as archive:
                 header = json.loads(str(archive["header"]))
                 memory = {name: archive[name] for name in archive.files if name != "header"}
+            if header["format"] != _FORMAT:
+                raise ValueError("its header is another one")
+            return cls(header["machine"], header["seed"], header["step"], memory)
         except OSError as error:
             raise storage_error("Reading", Path(path), error) from error
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise _no_state(path, str(error)) from error
-        if not isinstance(header, dict) or header.get("format") != _FORMAT:
-            raise _no_state(path, "its header is another one")
-        return cls(header["machine"], header["seed"], header["step"], memory)
+        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise MachineError(
+                f"{path} is no saved simulation state: {error}.",
+                expected="an NPZ file written by SimulationState.save",
+                remedy="Save the state again with the machine it belongs to.",
+            ) from error
 
 
-def _no_state(path: Path | str, reason: str) -> MachineError:
-    return MachineError(
-        f"{path} is no saved simulation state: {reason}.",
-        expected="an NPZ file written by SimulationState.save",
-        remedy="Save the state again with the machine it belongs to.",
-    )
-
-
-# Sensors that pass the drive's smoothing filter: ten currents, torques and powers, then voltage and modulation depth.
 _SENSORS = canonical().sensor_names
+# After the measurement noise of each sensor: what wanders in the process and around the machine.
+_CUT_SLOW, _CUT_RIPPLE, _HALL, _MAINS = range(len(_SENSORS), len(_SENSORS) + 4)
+_STREAMS = len(_SENSORS) + 4
+_BLOCK = 1024  # steps drawn together; a normal draw takes a varying number of random words, a block a fixed place
+# Sensors that pass the drive's smoothing filter: ten currents, torques and powers, then voltage and modulation depth.
 _DRIVE_ROWS = [*range(10), _SENSORS.index("spindle_dc_voltage"), _SENSORS.index("spindle_mod_depth")]
 _TEMPERATURES = slice(_SENSORS.index("spindle_motor_temp"), _SENSORS.index("z_motor_temp") + 1)
 _DEPTH = _SENSORS.index("spindle_mod_depth")
@@ -158,7 +152,7 @@ def advance(
     machine: MachineParameters, time_step: float, inputs: DriveInputs, state: SimulationState
 ) -> tuple[Floats, Physics, SimulationState]:
     """The canonical sensors (17, N), the physics behind them, and the state afterwards."""
-    draws = noise.normals(state.seed, state.step, len(inputs))
+    draws = _normals(state.seed, state.step, len(inputs))
     after: dict[str, Any] = {}
 
     motions, axis_memories = [], []
@@ -168,8 +162,8 @@ def advance(
         axis_memories.append(memory)
     after["axes"] = np.array(axis_memories)
 
-    slow, after["cut"] = wander(draws[noise.CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))
-    liveliness = 1 + machine.cutting.slow_variation * slow + machine.cutting.ripple * draws[noise.CUT_RIPPLE]
+    slow, after["cut"] = wander(draws[_CUT_SLOW], time_step, machine.cutting.slow_memory, state.number("cut"))
+    liveliness = 1 + machine.cutting.slow_variation * slow + machine.cutting.ripple * draws[_CUT_RIPPLE]
     cut = cutting.cut(inputs, motions, np.maximum(liveliness, 0.1))
     top = machine.spindle.speed_limit
     turning, after["spindle_speed"], after["spindle_integral"] = spindle.turn(
@@ -193,7 +187,7 @@ def advance(
 
     sensors = np.empty((len(_SENSORS), len(inputs)))
     sensors[_DRIVE_ROWS] = smoothed
-    drift, after["hall"] = wander(draws[noise.HALL], time_step, machine.hall.memory, state.number("hall"))
+    drift, after["hall"] = wander(draws[_HALL], time_step, machine.hall.memory, state.number("hall"))
     hall = machine.hall.temperature + machine.hall.drift * drift
     carries = np.empty((4, 2))
     for index, model in enumerate(machine.heats):
@@ -253,8 +247,8 @@ def _drives(
         axis_power=np.vstack(powers),
         motor_temperature=np.empty((4, len(power))),
     )
-    own = [motor.sense * current, motor.sense * turning.motor_torque, power / 1000]
-    return losses, physics, np.vstack([*own, *reported, powers[2] / 1000])
+    of_spindle = [motor.sense * current, motor.sense * turning.motor_torque, power / 1000]
+    return losses, physics, np.vstack([*of_spindle, *reported, powers[2] / 1000])
 
 
 def _link(
@@ -263,7 +257,7 @@ def _link(
     """DC-link voltage: it sags with the power drawn, rises with the power fed back, up to the regeneration limit."""
     link = machine.link
     drawn, carry = lag(total / 1000, decay(time_step, link.response), state.number("link"))
-    drift, mains_carry = wander(draws[noise.MAINS], time_step, link.mains_memory, state.number("mains"))
+    drift, mains_carry = wander(draws[_MAINS], time_step, link.mains_memory, state.number("mains"))
     voltage = link.voltage + link.mains_drift * drift - link.sag * drawn
     return np.minimum(voltage, link.regeneration_limit), carry, mains_carry
 
@@ -273,3 +267,20 @@ def _round(values: Floats, step: float) -> None:
     values /= step
     np.rint(values, out=values)
     values *= step
+
+
+def _normals(seed: int, start: int, count: int) -> Floats:
+    """Standard normal numbers (streams, count) for the steps from `start` on.
+
+    They are a function of seed and step: the same step meets the same noise, however a run is cut up.
+    """
+    first, last = start // _BLOCK, (start + count - 1) // _BLOCK
+    blocks = [_block(seed, number) for number in range(first, last + 1)]
+    joined = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+    offset = start - first * _BLOCK
+    return joined[:, offset : offset + count]
+
+
+def _block(seed: int, number: int) -> Floats:
+    generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, number, 0]))
+    return generator.standard_normal((_STREAMS, _BLOCK))

@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from crossfeed.errors import MachineError
 from crossfeed.sim.physics.parameters import Floats
 
+_STANDING = 6e-5  # mm/min, the slowest feed that cuts
+_SAME_PLACE = 1e-6  # mm/min x step; rounding of sums stays below, every step that moves above
 _REMEDY = "Check the commands for missing values and give each field one value per step."
 
 
 @dataclass(frozen=True, slots=True)
 class DriveInputs:
-    """Commands and engagement at every inner step; under other commands `path.travel` finds what the tool meets."""
+    """Commands and engagement at every inner step; under other commands `travel` finds what the tool meets."""
 
     spindle_speed: Floats  # (N,) rpm, negative for counter-clockwise
     feed: Floats  # (N, 3) mm/min along x, y, z
@@ -95,13 +97,6 @@ def _four_columns(commands: ArrayLike) -> Floats:
             expected="(rows, 4): spindle_speed in rpm, then feed_x, feed_y, feed_z in mm/min",
         )
     return rows
-
-
-# Where the tool is on its planned path when the commands change: engagement belongs to the path, not to the time.
-
-
-_STANDING = 6e-5  # mm/min, the slowest feed that cuts
-_SAME_PLACE = 1e-6  # mm/min x step; rounding of sums stays below, every step that moves above
 
 
 def travel(planned: DriveInputs, commands: Floats) -> DriveInputs:

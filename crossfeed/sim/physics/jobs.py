@@ -19,6 +19,8 @@ from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats, MachineParameters
 
 RATE = 100.0  # Hz of the samples that describe a job
+_HIGHEST = 2.0  # 200 %, the most that a control's knob offers
+_ROUNDING = 1e-6  # of a step
 
 
 class Motion(IntEnum):
@@ -142,13 +144,12 @@ def play(
     sample = np.clip(np.ceil(place - 1e-9).astype(int), 0, len(job.cutting) - 1)
     over = now > wall[-1] + 1e-9
     pace = np.where(job.cutting, percent, 1.0)[sample] * ~over
-    feed = np.column_stack([np.interp(place, np.arange(len(job.feed)), job.feed[:, axis]) for axis in range(3)])
     diameters = np.array([tool.diameter for tool in job.tools])
     teeth = np.array([float(tool.teeth) for tool in job.tools])
     tool = job.tool[sample]
     inputs = DriveInputs(
         spindle_speed=job.spindle_speed[sample] * ~over,
-        feed=feed * pace[:, None],
+        feed=_between(job.feed, place, first=0.0) * pace[:, None],
         depth=job.engagement.depth[sample] * ~over,
         width=job.engagement.width[sample] * ~over,
         diameter=diameters[tool],
@@ -156,9 +157,7 @@ def play(
         specific_force=np.full(steps, material.specific_force),
         exponent=np.full(steps, material.exponent),
     )
-    position = np.column_stack(
-        [np.interp(place, np.arange(len(job.position)), job.position[:, axis]) for axis in range(3)]
-    )
+    position = _between(job.position, place, first=0.0)
     return Playback(inputs, position, job.line[sample], tool, percent[sample].copy(), job.motion[sample])
 
 
@@ -197,13 +196,6 @@ def joined(parts: Sequence[Playback]) -> Playback:
         inputs=DriveInputs.joined([part.inputs for part in parts]),
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in beside},
     )
-
-
-# A job under the override knobs: commands and engagement both follow the path, later blocks shift in time.
-
-
-_HIGHEST = 2.0  # 200 %, the most that a control's knob offers
-_ROUNDING = 1e-6  # of a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,23 +297,23 @@ def _stretches(motion: NDArray[np.intp], paces: Floats, held: int, until: float)
     """
     ends = np.append(np.flatnonzero(np.diff(motion)) + 1, len(motion)).tolist()
     wall, done, row, run = 0.0, 0.0, 0, 0
-    found = []
+    stretches = []
     while run < len(ends) and wall < until:
         pace = float(paces[row, motion[ends[run] - 1]])
         change = (row + 1.0) * held if row + 1 < len(paces) else math.inf
         left = (ends[run] - done) / pace if pace else math.inf
         if min(wall + left, change) == math.inf:
             break
-        found.append((wall, done, pace))
+        stretches.append((wall, done, pace))
         if wall + left <= change:
             wall, done, run = wall + left, float(ends[run]), run + 1
         else:
             wall, done, row = change, done + (change - wall) * pace, row + 1
-    walls, places, rates = np.array([*found, (wall, done, 0.0)]).T
+    walls, places, rates = np.array([*stretches, (wall, done, 0.0)]).T
     return walls, places, rates
 
 
-def _between(values: Floats, done_steps: Floats) -> Floats:
-    """Values (N, 3) that hold at the end of each planned step, in between."""
-    knots = np.arange(1.0, len(values) + 1.0)
-    return np.column_stack([np.interp(done_steps, knots, column) for column in values.T])
+def _between(values: Floats, places: Floats, first: float = 1.0) -> Floats:
+    """Values (N, 3) of the places first, first + 1, ... at any places between them."""
+    knots = np.arange(first, len(values) + first)
+    return np.column_stack([np.interp(places, knots, column) for column in values.T])

@@ -8,15 +8,13 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, NonNegativeFloat, PositiveFloat, ValidationError, model_validator
 
 from crossfeed.configuration import CheckedForm, problems
 from crossfeed.errors import MachineError
 from crossfeed.schema import canonical
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Floats = NDArray[np.float64]
 Sense = Literal[1, -1]
 
 RAD_PER_RPM = 2 * math.pi / 60
@@ -39,34 +37,34 @@ class Parameters(CheckedForm):
 class Heat(Parameters):
     """Two thermal nodes of a motor, winding and housing, above surroundings of their own."""
 
-    winding_capacity: Positive  # J/K
-    housing_capacity: Positive  # J/K
-    winding_to_housing: Positive  # K/W
-    housing_to_surroundings: Positive  # K/W
-    surroundings: Finite = 0.0  # K above the hall: an oil cooler, a neighbouring drive
+    winding_capacity: PositiveFloat  # J/K
+    housing_capacity: PositiveFloat  # J/K
+    winding_to_housing: PositiveFloat  # K/W
+    housing_to_surroundings: PositiveFloat  # K/W
+    surroundings: float = 0.0  # K above the hall: an oil cooler, a neighbouring drive
     friction_share: Annotated[float, Field(ge=0, le=1)] = 0.3  # part of the friction heat that reaches the motor
 
 
 class Spindle(Parameters):
     """The main spindle with its speed controller."""
 
-    inertia: Positive
-    torque_limit: Positive
-    braking_torque_limit: Positive
-    power_limit: Positive  # mechanical, above it the torque falls as 1 / speed
-    braking_power_limit: Positive
-    speed_limit: Positive  # rpm
-    torque_constant: Positive  # N m / A below the weakening speed
-    weakening_speed: Positive  # rpm; above it the torque constant falls as 1 / speed
-    magnetising_current: NotNegative
-    resistance: Positive  # of one phase; copper loss = 1.5 R (i_q^2 + i_d^2)
-    hysteresis: NotNegative  # W s: iron loss per rad/s
-    eddy: NotNegative  # W s^2: iron loss per (rad/s)^2
-    coulomb: NotNegative  # N m
-    viscous: NotNegative  # N m s
-    response: Positive  # s, time constant of the speed controller
-    weakened_voltage: Positive  # V of EMF, reached at the weakening speed and held above it
-    leakage: NotNegative  # ohm s: voltage across per ampere and rad/s
+    inertia: PositiveFloat
+    torque_limit: PositiveFloat
+    braking_torque_limit: PositiveFloat
+    power_limit: PositiveFloat  # mechanical, above it the torque falls as 1 / speed
+    braking_power_limit: PositiveFloat
+    speed_limit: PositiveFloat  # rpm
+    torque_constant: PositiveFloat  # N m / A below the weakening speed
+    weakening_speed: PositiveFloat  # rpm; above it the torque constant falls as 1 / speed
+    magnetising_current: NonNegativeFloat
+    resistance: PositiveFloat  # of one phase; copper loss = 1.5 R (i_q^2 + i_d^2)
+    hysteresis: NonNegativeFloat  # W s: iron loss per rad/s
+    eddy: NonNegativeFloat  # W s^2: iron loss per (rad/s)^2
+    coulomb: NonNegativeFloat  # N m
+    viscous: NonNegativeFloat  # N m s
+    response: PositiveFloat  # s, time constant of the speed controller
+    weakened_voltage: PositiveFloat  # V of EMF, reached at the weakening speed and held above it
+    leakage: NonNegativeFloat  # ohm s: voltage across per ampere and rad/s
     sense: Sense = 1  # sign of current and torque in the log when the spindle drives clockwise
     heat: Heat
 
@@ -85,18 +83,18 @@ class Spindle(Parameters):
 class Axis(Parameters):
     """One linear axis: a motor, a ball screw and a slide."""
 
-    mass: Positive  # kg moved
-    pitch: Positive  # mm of travel per motor turn
-    motor_inertia: Positive  # motor, coupling and screw
-    gravity: NotNegative = 0.0  # N that hold the slide up; zero on level axes
-    coulomb: NotNegative  # N
-    viscous: NotNegative  # N per mm/s
-    torque_limit: Positive
-    torque_constant: Positive
-    resistance: Positive
-    feed_limit: Positive  # mm/min
-    acceleration: Positive  # mm/s^2
-    response: Positive  # s, time constant of the velocity loop
+    mass: PositiveFloat  # kg moved
+    pitch: PositiveFloat  # mm of travel per motor turn
+    motor_inertia: PositiveFloat  # motor, coupling and screw
+    gravity: NonNegativeFloat = 0.0  # N that hold the slide up; zero on level axes
+    coulomb: NonNegativeFloat  # N
+    viscous: NonNegativeFloat  # N per mm/s
+    torque_limit: PositiveFloat
+    torque_constant: PositiveFloat
+    resistance: PositiveFloat
+    feed_limit: PositiveFloat  # mm/min
+    acceleration: PositiveFloat  # mm/s^2
+    response: PositiveFloat  # s, time constant of the velocity loop
     sense: Sense = 1
     heat: Heat
 
@@ -128,13 +126,13 @@ class Axis(Parameters):
 class Link(Parameters):
     """The intermediate circuit that feeds all drives."""
 
-    voltage: Positive  # V without load
-    sag: NotNegative  # V per kW drawn
-    response: Positive  # s
-    regeneration_limit: Positive  # V at which the line module feeds back
-    mains_drift: NotNegative  # V, standard deviation
-    mains_memory: Positive  # s
-    standing_load: NotNegative  # W of pumps, fans and the control
+    voltage: PositiveFloat  # V without load
+    sag: NonNegativeFloat  # V per kW drawn
+    response: PositiveFloat  # s
+    regeneration_limit: PositiveFloat  # V at which the line module feeds back
+    mains_drift: NonNegativeFloat  # V, standard deviation
+    mains_memory: PositiveFloat  # s
+    standing_load: NonNegativeFloat  # W of pumps, fans and the control
 
     @model_validator(mode="after")
     def _limit_above_voltage(self) -> Self:
@@ -146,40 +144,40 @@ class Link(Parameters):
 class Hall(Parameters):
     """The air around the machine and the cabinet thermometer."""
 
-    temperature: Finite  # degC
-    drift: NotNegative  # K, standard deviation
-    memory: Positive  # s
-    cabinet_rise: NotNegative  # K of the cabinet above the hall at standstill
-    cabinet_per_kilowatt: NotNegative  # K per kW drawn
-    cabinet_response: Positive  # s
+    temperature: float  # degC
+    drift: NonNegativeFloat  # K, standard deviation
+    memory: PositiveFloat  # s
+    cabinet_rise: NonNegativeFloat  # K of the cabinet above the hall at standstill
+    cabinet_per_kilowatt: NonNegativeFloat  # K per kW drawn
+    cabinet_response: PositiveFloat  # s
 
 
 class Cutting(Parameters):
     """How unsteady cutting is on this machine: stock hardness, run-out, chatter."""
 
     slow_variation: Annotated[float, Field(ge=0, lt=0.5)] = 0.06  # relative, wandering
-    slow_memory: Positive = 4.0  # s
+    slow_memory: PositiveFloat = 4.0  # s
     ripple: Annotated[float, Field(ge=0, lt=0.5)] = 0.05  # relative, from step to step
-    chip_load_limit: Positive = 0.8  # mm; beyond it the tooth rubs or breaks, the force stays
+    chip_load_limit: PositiveFloat = 0.8  # mm; beyond it the tooth rubs or breaks, the force stays
 
 
 class Logging(Parameters):
     """What the control writes down: which channels, how smooth, how noisy, how often."""
 
-    period: Positive  # s between log rows
-    smoothing: NotNegative  # s, first-order filter of the drive before it reports current, torque, power, voltage
-    noise: dict[str, NotNegative]  # standard deviation per canonical sensor, in its canonical unit
+    period: PositiveFloat  # s between log rows
+    smoothing: NonNegativeFloat  # s, first-order filter of the drive before it reports current, torque, power, voltage
+    noise: dict[str, NonNegativeFloat]  # standard deviation per canonical sensor, in its canonical unit
     sensors: tuple[str, ...]
-    temperature_step: Positive = 0.1  # K, resolution of the motor thermometers
-    cabinet_step: Positive = 1.0  # K
+    temperature_step: PositiveFloat = 0.1  # K, resolution of the motor thermometers
+    cabinet_step: PositiveFloat = 1.0  # K
 
     @model_validator(mode="after")
     def _known_sensors(self) -> Self:
-        known = canonical().sensor_names
-        unknown = sorted((set(self.sensors) | set(self.noise)) - set(known))
+        names = canonical().sensor_names
+        unknown = sorted((set(self.sensors) | set(self.noise)) - set(names))
         if unknown or not self.sensors:
-            found = f"unknown: {', '.join(unknown)}" if unknown else "none given"
-            raise ValueError(f"sensors must be some of {', '.join(known)}; {found}")
+            problem = f"unknown: {', '.join(unknown)}" if unknown else "none given"
+            raise ValueError(f"sensors must be some of {', '.join(names)}; {problem}")
         return self
 
 
@@ -209,29 +207,3 @@ class MachineParameters(Parameters):
     def fingerprint(self) -> str:
         """SHA-256 of all values; a saved state fits only the machine it came from."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
-
-
-# Noise that is a function of (seed, step): the same step always meets the same noise, however a run is cut up.
-
-
-Floats = NDArray[np.float64]
-
-SENSORS = len(canonical().sensor_names)
-# After the measurement noise of each sensor: what wanders in the process and around the machine.
-CUT_SLOW, CUT_RIPPLE, HALL, MAINS = range(SENSORS, SENSORS + 4)
-STREAMS = SENSORS + 4
-_BLOCK = 1024  # steps drawn together; a normal draw takes a varying number of random words, a block a fixed place
-
-
-def normals(seed: int, start: int, count: int) -> Floats:
-    """Standard normal numbers of shape (STREAMS, count) for the steps start .. start + count - 1."""
-    first, last = start // _BLOCK, (start + count - 1) // _BLOCK
-    blocks = [_block(seed, number) for number in range(first, last + 1)]
-    joined = blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
-    offset = start - first * _BLOCK
-    return joined[:, offset : offset + count]
-
-
-def _block(seed: int, number: int) -> Floats:
-    generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, number, 0]))
-    return generator.standard_normal((STREAMS, _BLOCK))

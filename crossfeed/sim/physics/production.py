@@ -21,6 +21,8 @@ from crossfeed.sim.physics.parameters import MachineParameters
 DAYS = 3  # as in the real log
 JOG_PROGRAM = "MA_JOG_STEP1"
 SHORTEST_SESSION = 64  # rows; shorter ones are dropped by the segmentation of the THWS log
+WARM_UP = "SPINDLE_WARMUP"
+_WARM_UP_SPEEDS = (3000, 6000, 9000, 12000, 15000, 18000)
 SPLITTING_GAP = 5  # s; a longer gap begins a new session
 
 
@@ -218,13 +220,6 @@ def _stretch_idle(days: list[list[Phase]], raw_rows: int, draw: np.random.Genera
         seconds, lost = shortest + share + gone, tuple(range(3, 3 + gone))
         days[day][index] = replace(days[day][index], seconds=seconds, lost=lost)
     return days
-
-
-# The shop the simulated machines stand in: bundled NC programs as jobs, products, and the morning's warm-up.
-
-
-WARM_UP = "SPINDLE_WARMUP"
-_WARM_UP_SPEEDS = (3000, 6000, 9000, 12000, 15000, 18000)
 
 
 @dataclass(frozen=True)

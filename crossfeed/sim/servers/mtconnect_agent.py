@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.sax.saxutils import escape, quoteattr
 
@@ -170,13 +171,15 @@ class MtconnectAgent(SimulatedServer):
     def _first(self) -> int:
         return self._buffer[0].sequence if self._buffer else self._next
 
-    def _header(self, following: int) -> str:
+    def _document(self, kind: str, content: str, following: int | None = None) -> str:
         now = _text(round(datetime.now(UTC).timestamp() * MICROSECONDS))
-        return (
-            f'<Header creationTime="{now}" instanceId="{self.instance}" sender="crossfeed" version="1.5" '
-            f'bufferSize="{self._size}" firstSequence="{self._first}" lastSequence="{self._next - 1}" '
-            f'nextSequence="{following}"/>'
-        )
+        header = _xml(
+            "Header", creationTime=now, instanceId=self.instance, sender="crossfeed", version="1.5",
+            bufferSize=self._size, firstSequence=self._first, lastSequence=self._next - 1,
+            nextSequence=following or self._next,
+        )  # fmt: skip
+        body = _xml(f"MTConnect{kind}", header + content, xmlns=f"urn:mtconnect.org:MTConnect{kind}:1.5")
+        return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
     def _current_page(self) -> str:
         return self._streams(self._current.values(), self._next)
@@ -184,46 +187,40 @@ class MtconnectAgent(SimulatedServer):
     def _streams(self, observations: Iterable[_Observation], following: int | None = None) -> str:
         observations = list(observations)
         following = following or (observations[-1].sequence + 1 if observations else self._next)
-        parts: dict[tuple[str, str], dict[str, list[str]]] = {}
+        parts: dict[tuple[str, str], dict[str, str]] = {}
         for seen in observations:
             item = seen.item
+            groups = parts.setdefault((item.component, item.owner), {})
             group = "Samples" if item.category == "SAMPLE" else "Events"
-            subtype = f' subType="{item.subtype}"' if item.subtype else ""
-            parts.setdefault((item.component, item.owner), {}).setdefault(group, []).append(
-                f'<{item.element} dataItemId="{item.identity}" name="{item.channel}" timestamp="{_text(seen.stamp)}" '
-                f'sequence="{seen.sequence}"{subtype}>{escape(seen.value)}</{item.element}>'
-            )
-        body = "".join(
-            f'<ComponentStream component="{component}" name="{owner}" componentId="{owner}">'
-            + "".join(f"<{group}>{''.join(lines)}</{group}>" for group, lines in groups.items())
-            + "</ComponentStream>"
-            for (component, owner), groups in parts.items()
-        )
-        device = (
-            f"<DeviceStream name={quoteattr(self._feed.name)} uuid={quoteattr(self._feed.name)}>{body}</DeviceStream>"
-        )
-        return _document("MTConnectStreams", f"{self._header(following)}<Streams>{device}</Streams>")
+            groups[group] = groups.get(group, "") + _xml(
+                item.element, escape(seen.value), dataItemId=item.identity, name=item.channel,
+                timestamp=_text(seen.stamp), sequence=seen.sequence, subType=item.subtype,
+            )  # fmt: skip
+        body = ""
+        for (component, owner), groups in parts.items():
+            content = "".join(_xml(group, lines) for group, lines in groups.items())
+            body += _xml("ComponentStream", content, component=component, name=owner, componentId=owner)
+        device = _xml("DeviceStream", body, name=self._feed.name, uuid=self._feed.name)
+        return self._document("Streams", _xml("Streams", device), following)
 
     def _probe(self) -> str:
-        owners: dict[tuple[str, str], list[str]] = {}
+        owners: dict[tuple[str, str], str] = {}
         for item in self._items:
-            subtype = f' subType="{item.subtype}"' if item.subtype else ""
-            units = f' units="{item.units}"' if item.units else ""
-            owners.setdefault((item.component, item.owner), []).append(
-                f'<DataItem category="{item.category}" id="{item.identity}" name="{item.channel}" '
-                f'type="{item.type}"{subtype}{units}/>'
-            )
+            owner = (item.component, item.owner)
+            owners[owner] = owners.get(owner, "") + _xml(
+                "DataItem", category=item.category, id=item.identity, name=item.channel, type=item.type,
+                subType=item.subtype, units=item.units,
+            )  # fmt: skip
         components = "".join(
-            f'<{component} id="{owner}" name="{owner}"><DataItems>{"".join(lines)}</DataItems></{component}>'
-            for (component, owner), lines in owners.items()
+            _xml(component, _xml("DataItems", items), id=owner, name=owner)
+            for (component, owner), items in owners.items()
         )
-        name = quoteattr(self._feed.name)
-        device = f"<Device id={name} name={name} uuid={name}><Components>{components}</Components></Device>"
-        return _document("MTConnectDevices", f"{self._header(self._next)}<Devices>{device}</Devices>")
+        name = self._feed.name
+        device = _xml("Device", _xml("Components", components), id=name, name=name, uuid=name)
+        return self._document("Devices", _xml("Devices", device))
 
     def _error(self, code: str, text: str) -> str:
-        error = f'<Errors><Error errorCode="{code}">{escape(text)}</Error></Errors>'
-        return _document("MTConnectError", f"{self._header(self._next)}{error}")
+        return self._document("Error", _xml("Errors", _xml("Error", escape(text), errorCode=code)))
 
 
 def _items(feed: SimulatedFeed) -> Iterable[_Item]:
@@ -244,9 +241,10 @@ def _items(feed: SimulatedFeed) -> Iterable[_Item]:
     yield _Item("feed_override", "Path", "path", "PATH_FEEDRATE_OVERRIDE", "PERCENT", "PROGRAMMED", category="EVENT")
 
 
-def _document(name: str, content: str) -> str:
-    space = f"urn:mtconnect.org:{name}:1.5"
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<{name} xmlns="{space}">{content}</{name}>\n'
+def _xml(element: str, content: str = "", /, **attributes: Any) -> str:
+    """An XML element; empty attributes are left out."""
+    given = "".join(f" {key}={quoteattr(str(value))}" for key, value in attributes.items() if value != "")
+    return f"<{element}{given}>{content}</{element}>"
 
 
 def _text(stamp: int) -> str:

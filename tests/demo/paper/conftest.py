@@ -18,7 +18,7 @@ from crossfeed.demo.paper.story import run_paper
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.baselines.budget import Budget
 from crossfeed.sim.physics.production import Order
-from crossfeed.sim.physics.simulate import Scale
+from crossfeed.sim.simulate import Scale
 from crossfeed.study import candidates as paper_candidates
 from crossfeed.study import lock, ready, study
 from crossfeed.study.candidates import PAPER_CANDIDATES

@@ -148,8 +148,8 @@ def test_impossible_logs_are_refused() -> None:
 
 
 def test_generating_needs_no_frame_library() -> None:
-    """A machine that only trains generates its own fleet: numpy, scipy, pyarrow and pydantic are enough."""
-    heavy = ("polars", "pandas", "torch", "typer", "rich", "pint", "yaml")
+    """A machine that only trains generates its own fleet: numpy, scipy, pyarrow, pydantic and PyYAML are enough."""
+    heavy = ("polars", "pandas", "torch", "typer", "rich", "pint")
     code = (
         "import sys; from crossfeed.sim.factory.generate import draw_table; draw_table(0, [1], 2);"
         f"print([name for name in {heavy!r} if name in sys.modules])"

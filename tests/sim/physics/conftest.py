@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from crossfeed.sim.physics.catalogue import spinner_620
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.parameters import MachineParameters
 from crossfeed.sim.physics.rollout import SimulatedMachine
@@ -37,9 +37,9 @@ def cutting_inputs(steps: int, *, speed: float = 9000.0, feed: float = 1200.0, d
 
 @pytest.fixture
 def noisy() -> SimulatedMachine:
-    return SimulatedMachine(spinner_620())
+    return SimulatedMachine(machine_named("spinner_620"))
 
 
 @pytest.fixture
 def calm() -> SimulatedMachine:
-    return SimulatedMachine(silent(spinner_620()))
+    return SimulatedMachine(silent(machine_named("spinner_620")))

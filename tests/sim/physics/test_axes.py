@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.drives import limit_rate
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.rollout import SimulatedMachine
@@ -30,7 +30,7 @@ def test_rate_limit_equals_the_step_by_step_definition(wanted: list[float], prev
 
 def test_weight_of_the_headstock_shifts_the_level_of_z_and_differs_between_machines() -> None:
     levels = []
-    for parameters in (spinner_620(), spinner_630()):
+    for parameters in (machine_named("spinner_620"), machine_named("spinner_630")):
         machine = SimulatedMachine(silent(parameters))
         trace, _ = machine.run(DriveInputs.idle(100), machine.rest())
         z = machine.parameters.z

@@ -7,7 +7,7 @@ import pytest
 
 from crossfeed.programs.parse import parse_program
 from crossfeed.schema import canonical
-from crossfeed.sim.physics.catalogue import random_machine, spinner_620, spinner_630
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.cutting import MATERIALS
 from crossfeed.sim.physics.jobs import OverrideSchedule, Playback, motion_limits, play_under, prepare
 from crossfeed.sim.physics.parameters import MachineParameters
@@ -64,7 +64,9 @@ JOBS = {
 
 @cache
 def played(number: int) -> tuple[MachineParameters, Playback]:
-    parameters = (spinner_620(), spinner_630(), random_machine(1), random_machine(2))[number]
+    parameters = (machine_named("spinner_620"), machine_named("spinner_630"), random_machine(1), random_machine(2))[
+        number
+    ]
     job = prepare(parse_program(TEXT, "frame"), motion_limits(parameters), {"T1": "END MILL 10", "T2": "DRILL 6"})
     material = MATERIALS[("aluminium", "steel")[number % 2]]
     return parameters, play_under(job, OverrideSchedule.of(FEED, SPINDLE, 0.8), material, STEP)

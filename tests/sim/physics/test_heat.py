@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossfeed.sim.physics.catalogue import spinner_620
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.dynamics import Modes
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.parameters import Heat
@@ -18,7 +18,7 @@ def _time_constants(modes: Modes) -> np.ndarray:
 
 
 def test_time_constants_are_minutes_and_match_the_node_equations() -> None:
-    for model in spinner_620().heats:
+    for model in machine_named("spinner_620").heats:
         quick, slow = _time_constants(Modes.of(model))
         # Sum and product of the two rates are trace and determinant of the heat-flow matrix.
         inner, outer = 1 / model.winding_to_housing, 1 / model.housing_to_surroundings
@@ -85,7 +85,7 @@ def test_idle_noise_has_no_trend(noisy: SimulatedMachine) -> None:
 def test_a_library_that_types_real_eigenvalues_complex_does_not_stop_the_simulator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = spinner_620().spindle.heat
+    model = machine_named("spinner_620").spindle.heat
     usual, eig = Modes.of(model), np.linalg.eig
     monkeypatch.setattr(np.linalg, "eig", lambda matrix: tuple(part.astype(complex) for part in eig(matrix)))
     unusual = Modes.of(model)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.programs.parse import parse_program
-from crossfeed.sim.physics.catalogue import spinner_620
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import MATERIALS
 from crossfeed.sim.physics.jobs import Job, motion_limits, play, play_for, prepare
 from crossfeed.sim.physics.production import open_shop
@@ -28,7 +28,7 @@ M30
 
 @pytest.fixture(scope="module")
 def job() -> Job:
-    return prepare(parse_program(TEXT, "frame"), motion_limits(spinner_620()), {"T1": "END MILL 10"})
+    return prepare(parse_program(TEXT, "frame"), motion_limits(machine_named("spinner_620")), {"T1": "END MILL 10"})
 
 
 def test_a_job_cuts_where_the_path_is_below_the_stock_top(job: Job) -> None:
@@ -74,15 +74,17 @@ def test_any_time_is_filled_with_passes_at_overrides_of_30_to_120_percent(job: J
 
 
 def test_a_tool_without_a_known_diameter_is_reported() -> None:
-    job = prepare(parse_program(TEXT, "frame"), motion_limits(spinner_620()))
+    job = prepare(parse_program(TEXT, "frame"), motion_limits(machine_named("spinner_620")))
     assert job.remarks == ["tool 'T1' does not tell its diameter: 10 mm and 3 teeth are assumed"]
 
 
 def test_two_shops_with_the_same_limits_share_jobs_that_nobody_may_change() -> None:
-    shops = [open_shop(spinner_620(), {"PLA_COVER"}) for _ in range(2)]
+    shops = [open_shop(machine_named("spinner_620"), {"PLA_COVER"}) for _ in range(2)]
     assert shops[0].jobs["PLA_COVER"] is shops[1].jobs["PLA_COVER"]
     for values in (shops[0].jobs["PLA_COVER"].feed, shops[0].jobs["PLA_COVER"].engagement.depth):
         with pytest.raises(ValueError, match="read-only"):
             values[0] = 1.0
-    slower = spinner_620().model_copy(update={"spindle": spinner_620().spindle.model_copy(update={"inertia": 1.0})})
+    slower = machine_named("spinner_620").model_copy(
+        update={"spindle": machine_named("spinner_620").spindle.model_copy(update={"inertia": 1.0})}
+    )
     assert open_shop(slower, {"PLA_COVER"}).jobs["PLA_COVER"].seconds > shops[0].jobs["PLA_COVER"].seconds

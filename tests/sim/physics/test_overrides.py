@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
 from crossfeed.programs.parse import parse_program
-from crossfeed.sim.physics.catalogue import spinner_620
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import MATERIALS
 from crossfeed.sim.physics.jobs import (
     Job,
@@ -46,7 +46,11 @@ M30
 
 @pytest.fixture(scope="module")
 def job() -> Job:
-    return prepare(parse_program(TEXT, "frame"), motion_limits(spinner_620()), {"T1": "END MILL 10", "T2": "DRILL 6"})
+    return prepare(
+        parse_program(TEXT, "frame"),
+        motion_limits(machine_named("spinner_620")),
+        {"T1": "END MILL 10", "T2": "DRILL 6"},
+    )
 
 
 def bits(playback: Playback) -> list[bytes]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
 from crossfeed.programs.parse import parse_program
-from crossfeed.sim.physics.catalogue import spinner_620
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import MATERIALS
 from crossfeed.sim.physics.inputs import DriveInputs, steps_met, travel
 from crossfeed.sim.physics.jobs import motion_limits, play, prepare
@@ -38,7 +38,9 @@ M30
 def planned() -> DriveInputs:
     """A program with rapids, cuts, a dwell in the cut and a tool change."""
     job = prepare(
-        parse_program(TEXT, "two tools"), motion_limits(spinner_620()), {"T1": "END MILL 10", "T2": "END MILL 6"}
+        parse_program(TEXT, "two tools"),
+        motion_limits(machine_named("spinner_620")),
+        {"T1": "END MILL 10", "T2": "END MILL 6"},
     )
     return play(job, MATERIALS["steel"], 0.02, steps=int(job.seconds * SECOND)).inputs
 

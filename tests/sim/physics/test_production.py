@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError
-from crossfeed.sim.physics.joanneum import RUNS, session_cycles
+from crossfeed.sim.joanneum import RUNS, session_cycles
 from crossfeed.sim.physics.production import JOG_PROGRAM, Order, Phase, Product, Status, plan_days
-from crossfeed.sim.physics.simulate import SCALES
+from crossfeed.sim.simulate import SCALES
 
 PRODUCTS = (Product("A", "aluminium", 320.0), Product("B", "steel", 700.0), Product("C", "pla", 190.0))
 WARM_UP = Product("W", "aluminium", 110.0)

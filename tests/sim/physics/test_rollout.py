@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import MachineError, StorageError
-from crossfeed.sim.physics.catalogue import random_machine, spinner_620, spinner_630
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.dynamics import SimulationState
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.rollout import SimulatedMachine, counterfactual
@@ -44,7 +44,7 @@ def test_a_run_in_pieces_equals_the_run_in_one_piece_bit_by_bit(cuts: list[int],
 
 
 def test_long_runs_that_are_computed_in_pieces_inside_equal_short_ones() -> None:
-    machine = SimulatedMachine(spinner_630(), time_step=0.002)
+    machine = SimulatedMachine(machine_named("spinner_630"), time_step=0.002)
     inputs = busy_inputs(40_000)
     whole, _ = machine.run(inputs, machine.rest(1))
     first, state = machine.run(inputs[:12_345], machine.rest(1))
@@ -75,7 +75,7 @@ def test_running_never_changes_the_state_it_starts_from(noisy: SimulatedMachine)
 @settings(max_examples=15)
 @given(change=st.integers(0, 900), seed=st.integers(0, 5))
 def test_other_commands_change_the_trace_only_from_the_change_on(change: int, seed: int) -> None:
-    machine = SimulatedMachine(spinner_620())
+    machine = SimulatedMachine(machine_named("spinner_620"))
     inputs = busy_inputs(1000, seed)
     commands = inputs.commands.copy()
     commands[change:, 0] = 7777.0
@@ -108,7 +108,7 @@ def test_commands_at_one_hertz_are_held_within_the_second(noisy: SimulatedMachin
 @settings(max_examples=10, deadline=None)
 @given(start=st.integers(0, 500), seed=st.integers(0, 5))
 def test_unchanged_commands_from_a_restored_state_repeat_the_run_bit_by_bit(start: int, seed: int) -> None:
-    machine = SimulatedMachine(spinner_630())
+    machine = SimulatedMachine(machine_named("spinner_630"))
     inputs = busy_inputs(1000, seed)
     whole, _ = machine.run(inputs, machine.rest(seed))
     state = machine.rest(seed)
@@ -149,9 +149,9 @@ def test_other_seeds_give_other_noise_from_the_same_moment(noisy: SimulatedMachi
 
 def test_a_state_of_another_machine_is_refused(noisy: SimulatedMachine) -> None:
     with pytest.raises(MachineError, match="does not belong to spinner_620"):
-        noisy.run(DriveInputs.idle(5), SimulatedMachine(spinner_630()).rest())
+        noisy.run(DriveInputs.idle(5), SimulatedMachine(machine_named("spinner_630")).rest())
     with pytest.raises(MachineError, match="does not belong"):
-        noisy.run(DriveInputs.idle(5), SimulatedMachine(spinner_620(), time_step=0.01).rest())
+        noisy.run(DriveInputs.idle(5), SimulatedMachine(machine_named("spinner_620"), time_step=0.01).rest())
 
 
 def test_files_that_are_no_state_are_refused(tmp_path: Path) -> None:
@@ -180,11 +180,11 @@ def test_inputs_that_are_no_commands_are_refused(noisy: SimulatedMachine) -> Non
     with pytest.raises(MachineError, match="cannot be resampled"):
         noisy.run(DriveInputs.idle(10), noisy.rest())[0].resample(0.03)
     with pytest.raises(MachineError, match="time step"):
-        SimulatedMachine(spinner_620(), time_step=0.5)
+        SimulatedMachine(machine_named("spinner_620"), time_step=0.5)
 
 
 def test_a_step_ends_a_whole_number_of_steps_after_the_beginning() -> None:
-    machine = SimulatedMachine(spinner_620())
+    machine = SimulatedMachine(machine_named("spinner_620"))
     first, state = machine.run(busy_inputs(60)[:40], machine.rest(1))
     second, _ = machine.run(busy_inputs(60)[40:], state)
     time = np.concatenate([first.time, second.time])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.sim.physics.catalogue import random_machine, spinner_620
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.parameters import RAD_PER_RPM
 from crossfeed.sim.physics.rollout import SimulatedMachine
@@ -98,7 +98,7 @@ def test_reported_power_is_torque_times_speed_plus_losses(calm: SimulatedMachine
 
 
 def test_a_standing_spindle_skipped_as_a_whole_gives_what_single_steps_give() -> None:
-    machine = SimulatedMachine(silent(spinner_620()))
+    machine = SimulatedMachine(silent(machine_named("spinner_620")))
     inputs = DriveInputs.held([[0, 0, 0, 0], [4000, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [2000, 0, 0, 0]], 100)
     whole, _ = machine.run(inputs, machine.rest())
     state, rows = machine.rest(), []

@@ -13,7 +13,7 @@ from crossfeed.windows.audits.subject import Case, subjects_of
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Native logs of two simulated machines: a few sessions of THWS kind, the shortest JOANNEUM set with windows."""
     from crossfeed.sim.physics.production import Order
-    from crossfeed.sim.physics.simulate import Scale, simulate_pair
+    from crossfeed.sim.simulate import Scale, simulate_pair
 
     folder = tmp_path_factory.mktemp("pair")
     order = Order(rows=1_200, sessions=6, raw_rows=2_200, duplicates=3, lost_rows=1)

@@ -56,7 +56,7 @@ def test_simulated_set_points_pass(source: Table) -> None:
 def test_simulated_measured_commands_are_found(tmp_path: Path) -> None:
     from crossfeed.logs.log_formats import log_format_named
     from crossfeed.logs.pipeline import ingest
-    from crossfeed.sim.physics import thws
+    from crossfeed.sim import thws
     from crossfeed.sim.physics.production import Order
 
     order = Order(rows=1_200, sessions=6, raw_rows=2_200, duplicates=3, lost_rows=1)

@@ -1,4 +1,4 @@
-"""Logs in a format of one's own with the YAML mapping that explains it: for fleets and for single programs."""
+"""Logs of simulated machines: the pair of the study in native formats, fleets and single programs with a mapping."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,51 +14,44 @@ from crossfeed.programs.blocks import Program
 from crossfeed.programs.parse import program_path, read_program
 from crossfeed.progress import progress
 from crossfeed.schema import canonical, conversion
-from crossfeed.sim.physics import joanneum, thws
+from crossfeed.sim import joanneum, thws
+from crossfeed.sim.log_files import LogSummary, rounded, widen, write_csv
 from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.cutting import material_for, material_named, material_noted, tool_notes
 from crossfeed.sim.physics.jobs import Job, motion_limits, play_for, prepare
-from crossfeed.sim.physics.log_files import LogSummary, Ranges, rounded, write_csv
 from crossfeed.sim.physics.parameters import MachineParameters
-from crossfeed.sim.physics.plot_sheet import SHEET, draw_sheet, pair_sheet, play_once
 from crossfeed.sim.physics.production import Order, open_shop
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
+from crossfeed.sim.plot_sheet import SHEET, draw_sheet, pair_sheet, play_once
 
 LOG, MAPPING = "log.csv", "mapping.yaml"
 GAP = 60.0  # s between the runs of a log
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedRun:
-    """One run of a machine: what it made, and the trace at the inner rate."""
-
-    program: str
-    trace: Trace
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerDialect:
-    """How a control names its columns and in which units it writes them."""
-
-    prefix: str = ""
-    units: Mapping[str, str] | None = None  # canonical unit -> unit of the log
+_SHOWN = 5  # findings of the parser that are repeated here
+_RUNS = 5  # of each machine of a fleet
+_LARGEST = 10_000
+_FIRST, _SHARED = 11, 8  # sensors of the first machine, and those that the others share with it
+_PREFIXES = ("", "drive.", "CH1_", "mc/")
+_OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
 
 
 def write_mapped(
     out: Path,
     machine: MachineParameters,
-    runs: Sequence[LoggedRun],
-    dialect: ControllerDialect | None = None,
+    runs: Sequence[tuple[str, Trace]],
+    prefix: str = "",
+    units: Mapping[str, str] | None = None,
     min_rows: int = 48,
 ) -> LogSummary:
-    """Write OUT/log.csv, one row every logging period, and OUT/mapping.yaml for `crossfeed ingest table`."""
-    dialect = dialect or ControllerDialect()
-    schema = canonical()
-    units = dialect.units or {}
+    """Write OUT/log.csv, one row every logging period, and OUT/mapping.yaml for `crossfeed ingest table`.
+
+    `runs` are programs and their traces at the inner rate; the control puts `prefix` before its columns and writes
+    `units` in place of canonical ones.
+    """
+    schema, units = canonical(), units or {}
     names = (*machine.logging.sensors, *schema.command_names)
     described = [
         {
-            "native": dialect.prefix + name,
+            "native": prefix + name,
             "channel": name,
             "unit": units.get(schema.channel(name).unit, schema.channel(name).unit),
         }
@@ -66,46 +59,36 @@ def write_mapped(
     ]
     parts: dict[str, list[Any]] = {"time": [], "session": [], "run": [], "program": []}
     parts |= {column["native"]: [] for column in described}
-    ranges, clock = Ranges(), 0.0
-    for number, run in enumerate(runs, start=1):
-        stride = max(1, round(machine.logging.period / run.trace.time_step))
+    ranges: dict[str, dict[str, Any]] = {}
+    clock = 0.0
+    for number, (program, trace) in enumerate(runs, start=1):
+        stride = max(1, round(machine.logging.period / trace.time_step))
         rows = slice(stride - 1, None, stride)
-        time = clock + run.trace.time[rows] - run.trace.time[0] + run.trace.time_step
+        time = clock + trace.time[rows] - trace.time[0] + trace.time_step
         parts["time"].append(np.round(time, 3))
         clock = float(time[-1]) + GAP
-        for label, value in (("session", f"session_{number}"), ("run", f"run_{number}"), ("program", run.program)):
+        for label, value in (("session", f"session_{number}"), ("run", f"run_{number}"), ("program", program)):
             parts[label].append(np.full(len(time), value))
         for column in described:
-            values = run.trace[column["channel"]][rows]
-            ranges.update(column["channel"], values)
+            values = trace[column["channel"]][rows]
+            widen(ranges, column["channel"], values)
             scale = conversion(schema.channel(column["channel"]).unit, column["unit"]).scale
             parts[column["native"]].append(rounded(values * scale, column["unit"]))
     log = out / LOG
     count = write_csv(log, {name: np.concatenate(values) for name, values in parts.items()})
-    mapping = yaml.safe_dump(_mapping(machine.name, described, min_rows), sort_keys=False)
-    with atomic_file(out / MAPPING) as temporary:
-        temporary.write_text(mapping, encoding="utf-8")
-    seconds = sum(len(run.trace) * run.trace.time_step for run in runs)
-    return LogSummary(machine.name, (log, out / MAPPING), count, count, len(runs), seconds, ranges)
-
-
-def _mapping(machine: str, columns: list[dict[str, str]], min_rows: int) -> dict[str, Any]:
-    return {
-        "machine": machine,
+    content = {
+        "machine": machine.name,
         "schema": "canonical",
         "time": {"column": "time", "unit": "s"},
-        "columns": columns,
-        "session": {"column": "session"},
-        "run": {"column": "run"},
-        "program": {"column": "program"},
+        "columns": described,
+        **{label: {"column": label} for label in ("session", "run", "program")},
         "segmentation": {"gap_s": 5.0, "min_rows": min_rows},
     }
-
-
-# A user's NC file on one machine: a log, its mapping, and a sheet of plots.
-
-
-_SHOWN = 5  # findings of the parser that are repeated here
+    mapping = yaml.safe_dump(content, sort_keys=False)
+    with atomic_file(out / MAPPING) as temporary:
+        temporary.write_text(mapping, encoding="utf-8")
+    seconds = sum(len(trace) * trace.time_step for _, trace in runs)
+    return LogSummary(machine.name, (log, out / MAPPING), count, count, len(runs), seconds, ranges)
 
 
 def simulate_program(
@@ -126,7 +109,7 @@ def simulate_program(
     if not round(job.seconds / simulated.time_step):
         raise MachineError(f"{path.name} takes no time at all.", expected="a program that moves or dwells")
     played = play_once(f"{program.name} on {machine.name}, {chosen.name}", simulated, job, chosen, seed)
-    written = write_mapped(out, machine, [LoggedRun(program.name, played.trace)], min_rows=1)
+    written = write_mapped(out, machine, [(program.name, played.trace)], min_rows=1)
     draw_sheet(out / SHEET, [played])
     remarks = _remarks(program, job, stock_top)
     if material is None and material_noted(text) is None:
@@ -150,18 +133,8 @@ def _remarks(program: Program, job: Job, stock_top: float) -> list[str]:
     return remarks
 
 
-# A fleet: random machines at work, each with a log in a dialect of its own.
-
-
-_RUNS = 5  # of each machine
-_LARGEST = 10_000
-_FIRST, _SHARED = 11, 8  # sensors of the first machine, and those that the others share with it
-_PREFIXES = ("", "drive.", "CH1_", "mc/")
-_OTHER_UNITS = {"kW": "W", "mm/min": "mm/s", "rpm": "deg/s"}
-
-
 def simulate_fleet(out: Path, count: int, seed: int = 0) -> list[LogSummary]:
-    """Write OUT/<machine>/log.csv and mapping.yaml for `count` random machines."""
+    """Write OUT/<machine>/log.csv and mapping.yaml for `count` random machines, each in a dialect of its own."""
     if not 1 <= count <= _LARGEST:
         raise MachineError(f"A fleet of {count} machines cannot be simulated.", expected=f"1 to {_LARGEST:,} machines")
     written = []
@@ -181,16 +154,16 @@ def related(machines: list[MachineParameters]) -> list[MachineParameters]:
     common = {"spindle_power", *first[:1]}
     shown: list[set[str]] = []
     for machine in machines:
-        own = {*machine.logging.sensors, *common}
+        sensors = {*machine.logging.sensors, *common}
         wanted = shown[0] if shown else set(names)
-        missing = [name for name in names if name in wanted and name not in own]
-        short = (_SHARED if shown else _FIRST) - len(own & wanted)
-        shown.append(own | set(missing[: max(0, short)]))
+        missing = [name for name in names if name in wanted and name not in sensors]
+        short = (_SHARED if shown else _FIRST) - len(sensors & wanted)
+        shown.append(sensors | set(missing[: max(0, short)]))
     return [
         machine.model_copy(
-            update={"logging": machine.logging.model_copy(update={"sensors": tuple(n for n in names if n in own)})}
+            update={"logging": machine.logging.model_copy(update={"sensors": tuple(n for n in names if n in sensors)})}
         )
-        for machine, own in zip(machines, shown, strict=True)
+        for machine, sensors in zip(machines, shown, strict=True)
     ]
 
 
@@ -207,12 +180,9 @@ def _at_work(out: Path, machine: MachineParameters, draw: np.random.Generator) -
             shop.jobs[product.program], material_named(product.material), seconds, simulated.time_step, draw
         )
         trace, state = simulated.run(played.inputs, state)
-        runs.append(LoggedRun(product.program, trace))
+        runs.append((product.program, trace))
     units = {unit: other for unit, other in _OTHER_UNITS.items() if draw.random() < 0.5}
-    return write_mapped(out, machine, runs, ControllerDialect(str(draw.choice(_PREFIXES)), units))
-
-
-# The pair of the study: a THWS-like and a JOANNEUM-like log in one folder, at a named size.
+    return write_mapped(out, machine, runs, str(draw.choice(_PREFIXES)), units)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from crossfeed.errors import MachineError
 from crossfeed.logs.joanneum import COLUMNS
 from crossfeed.progress import progress
 from crossfeed.schema import canonical, conversion
-from crossfeed.sim.physics.catalogue import spinner_630
+from crossfeed.sim.log_files import LogSummary, rounded, widen, write_csv
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import material_named
 from crossfeed.sim.physics.jobs import Playback, play_for
-from crossfeed.sim.physics.log_files import LogSummary, Ranges, rounded, write_csv
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats
 from crossfeed.sim.physics.production import Shop, open_shop
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
@@ -77,17 +77,18 @@ def session_cycles(cycles: int) -> dict[str, list[int]]:
 def export(out: Path, cycles: int, seed: int, measured_commands: bool = False) -> LogSummary:
     """Simulate the seven runs and write them to OUT/<run>/<run>_full.csv or _part1.csv and _part2.csv."""
     lengths = session_cycles(cycles)
-    machine = SimulatedMachine(spinner_630(), CYCLE)
+    machine = SimulatedMachine(machine_named("spinner_630"), CYCLE)
     shop = open_shop(machine.parameters, {run.program for run in RUNS})
     files: list[Path] = []
-    ranges, raw_rows = Ranges(), 0
+    ranges: dict[str, dict[str, Any]] = {}
+    raw_rows = 0
     with progress("Simulating the JOANNEUM runs", total=len(RUNS)) as task:
         for number, run in enumerate(RUNS):
             log = _RunLog(machine, shop, run, lengths[run.name], np.random.default_rng([seed, 4, number]))
             columns = log.columns(seed * len(RUNS) + number, measured_commands)
             for column in COLUMNS:
                 scale = conversion(column.unit, canonical().channel(column.channel).unit).scale
-                ranges.update(column.channel, columns[column.native] * scale)
+                widen(ranges, column.channel, columns[column.native] * scale)
             for path, rows in log.files(out / run.name):
                 raw_rows += _write_rows(path, columns, rows)
                 files.append(path)

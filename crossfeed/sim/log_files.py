@@ -1,7 +1,7 @@
 """Simulated logs as files: every column with the decimals its control writes, and what was written."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,8 @@ from crossfeed.schema import canonical
 from crossfeed.sim.physics.parameters import Floats
 
 # Decimals per unit: what a control writes, and enough that rounding stays below the noise.
-DECIMALS = {
-    "A": 3,
-    "N m": 3,
-    "kW": 4,
-    "W": 1,
-    "degC": 1,
-    "V": 2,
-    "%": 2,
-    "rpm": 2,
-    "deg/s": 1,
-    "mm/min": 2,
-    "mm/s": 3,
-    "mm": 3,
-    "deg": 2,
-    "s": 3,
-}
+DECIMALS = {"A": 3, "N m": 3, "kW": 4, "W": 1, "degC": 1, "V": 2, "%": 2, "rpm": 2, "deg/s": 1, "mm/min": 2, "mm/s": 3}
+DECIMALS |= {"mm": 3, "deg": 2, "s": 3}
 
 
 def rounded(values: "np.ndarray[Any, Any]", unit: str) -> "np.ndarray[Any, Any]":
@@ -47,25 +33,13 @@ def write_csv(path: Path, columns: Mapping[str, Any], header: str | None = None)
     return frame.height
 
 
-@dataclass
-class Ranges:
-    """Smallest and largest value of each canonical channel seen so far."""
-
-    found: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def update(self, channel: str, values: Floats) -> None:
-        """Take values into account; missing ones do not count."""
-        if np.isfinite(values).any():
-            low, high = self.found.get(channel, (np.inf, -np.inf))
-            self.found[channel] = (min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values))))
-
-    def rows(self) -> list[tuple[str, str, float, float]]:
-        """(channel, unit, lowest, highest) in canonical order."""
-        return [
-            (channel.name, channel.unit, *self.found[channel.name])
-            for channel in canonical().channels
-            if channel.name in self.found
-        ]
+def widen(ranges: dict[str, dict[str, Any]], channel: str, values: Floats) -> None:
+    """Take the smallest and the largest value of a canonical channel into account; missing ones do not count."""
+    if np.isfinite(values).any():
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        before = ranges.get(channel, {"low": low, "high": high})
+        unit = canonical().channel(channel).unit
+        ranges[channel] = {"unit": unit, "low": min(low, before["low"]), "high": max(high, before["high"])}
 
 
 @dataclass(frozen=True)
@@ -78,18 +52,5 @@ class LogSummary:
     rows: int  # that survive the segmentation of this kind of log
     sessions: int
     seconds: float  # of machine time behind it
-    ranges: Ranges
+    ranges: dict[str, dict[str, Any]]  # unit, low and high of each canonical channel
     remarks: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "machine": self.machine,
-            "files": self.files,
-            "rows_written": self.raw_rows,
-            "rows_kept": self.rows,
-            "sessions": self.sessions,
-            "seconds": self.seconds,
-            "ranges": {name: {"unit": unit, "low": low, "high": high} for name, unit, low, high in self.ranges.rows()},
-            "remarks": self.remarks,
-        }

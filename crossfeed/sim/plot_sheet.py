@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from crossfeed.progress import progress
 from crossfeed.schema import canonical
 from crossfeed.show.figures import COLOURS, new_figure, save_figure
-from crossfeed.sim.physics.catalogue import spinner_620, spinner_630
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import Material, material_named
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.jobs import Job, play
-from crossfeed.sim.physics.parameters import Floats, Logging, MachineParameters
+from crossfeed.sim.physics.parameters import Logging, MachineParameters
 from crossfeed.sim.physics.production import open_shop
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
 
@@ -66,7 +66,7 @@ def draw_sheet(path: Path, columns: Sequence[SheetColumn]) -> None:
 
 
 def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: Trace | None) -> None:
-    """One panel: the log itself, or its envelope and its means over a second where rows come quickly."""
+    """One panel: the log itself, with its means over a second where rows come quickly."""
     schema = canonical()
     logged = [name for name in names if name in (*column.logging.sensors, *schema.command_names)]
     quantity = schema.channel(names[0])
@@ -79,13 +79,15 @@ def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: T
         axes.text(0.5, 0.5, "not logged on this machine", transform=axes.transAxes, **grey)
         axes.set_yticks([])
         return
-    for first, last in _stretches(column.engaged, column.trace.time - start):
-        axes.axvspan(first, last, color=_ENGAGED, linewidth=0)
+    second = round(1.0 / column.trace.time_step)
+    moments, engaged = column.trace.time[::second] - start, column.engaged[::second]
+    ground = axes.get_xaxis_transform()
+    axes.fill_between(moments, 0, 1, where=engaged, transform=ground, color=_ENGAGED, linewidth=0, step="post")
     stride = max(1, round(column.logging.period / column.trace.time_step))
     for name, colour in zip(logged, COLOURS):
         time, values = column.trace.time[::stride] - start, column.trace[name][::stride]
         if seconds and name in schema.sensor_names:
-            axes.plot(*_envelope(time, values), color=_PALE, linewidth=0.4)
+            axes.plot(time, values, color=_PALE, linewidth=0.4)
             time, values = seconds.time - start, seconds[name]
         axes.plot(time, values, color=colour, linewidth=0.7, label=name.split("_")[0] if len(names) > 1 else None)
     if len(names) > 1:
@@ -98,41 +100,18 @@ def _panel(axes: "Axes", column: SheetColumn, names: tuple[str, ...], seconds: T
         axes.text(0.995, 0.84, span, transform=axes.transAxes, ha="right", fontsize=5, bbox=box)
 
 
-def _stretches(flags: NDArray[np.bool_], time: Floats) -> list[tuple[float, float]]:
-    """Beginning and end of every stretch of at least a second; shorter breaks between two are bridged."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(np.int8), [0]))))
-    found: list[tuple[float, float]] = []
-    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
-        begin, end = float(time[first]), float(time[min(last, len(time) - 1)])
-        if found and begin - found[-1][1] < 1.0:
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((begin, end))
-    return [(begin, end) for begin, end in found if end - begin >= 1.0]
-
-
-def _envelope(time: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Lowest and highest value in every quarter of a second: the same picture from far fewer points."""
-    width = max(1, round(0.25 / max(float(time[1] - time[0]), 1e-9)))
-    count = len(values) // width
-    blocks = values[: count * width].reshape(count, width)
-    times = time[: count * width].reshape(count, width)[:, 0]
-    both = np.column_stack((blocks.min(axis=1), blocks.max(axis=1))).ravel()
-    return np.repeat(times, 2), both
-
-
 def _share_scale(row: "list[Axes]", robust: bool) -> None:
     """The same limits for every machine that logs the channel; peaks of a second or less may leave a robust panel."""
     shown = [axes for axes in row if axes.lines]
     if not shown:
         return
     if robust:
-        lines = [np.asarray(axes.lines[-1].get_ydata(), dtype=np.float64) for axes in shown]
-        spans = [np.quantile(values, (0.02, 0.98)) for values in lines]
-        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        spans = np.array([np.quantile(np.asarray(axes.lines[-1].get_ydata()), (0.02, 0.98)) for axes in shown])
+        low, high = spans[:, 0].min(), spans[:, 1].max()
         low, high = low - 0.6 * (high - low), high + 0.6 * (high - low)
     else:
-        low, high = min(axes.get_ylim()[0] for axes in shown), max(axes.get_ylim()[1] for axes in shown)
+        limits = np.array([axes.get_ylim() for axes in shown])
+        low, high = limits[:, 0].min(), limits[:, 1].max()
     if high - low < 1e-6:
         low, high = low - 1.0, high + 1.0
     for axes in shown:
@@ -141,7 +120,7 @@ def _share_scale(row: "list[Axes]", robust: bool) -> None:
 
 def pair_sheet(path: Path, seed: int) -> None:
     """The same program on both Spinners, as each of them would log it."""
-    draw_sheet(path, [_played(machine, seed) for machine in (spinner_620(), spinner_630())])
+    draw_sheet(path, [_played(machine_named(name), seed) for name in ("spinner_620", "spinner_630")])
 
 
 def _played(machine: MachineParameters, seed: int) -> SheetColumn:

@@ -8,11 +8,11 @@ import numpy as np
 from crossfeed.logs.thws import COLUMNS
 from crossfeed.programs.blocks import Setup
 from crossfeed.progress import progress
-from crossfeed.sim.physics.catalogue import spinner_620
+from crossfeed.sim.log_files import LogSummary, rounded, widen, write_csv
+from crossfeed.sim.physics.catalogue import machine_named
 from crossfeed.sim.physics.cutting import material_named
 from crossfeed.sim.physics.inputs import DriveInputs
 from crossfeed.sim.physics.jobs import Motion, Playback, play_for
-from crossfeed.sim.physics.log_files import LogSummary, Ranges, rounded, write_csv
 from crossfeed.sim.physics.parameters import RAD_PER_RPM, Floats
 from crossfeed.sim.physics.production import DAYS, JOG_PROGRAM, Order, Phase, Shop, Status, open_shop, plan_days
 from crossfeed.sim.physics.rollout import SimulatedMachine, Trace
@@ -27,7 +27,7 @@ _PATHS = {JOG_PROGRAM: f"/_N_MPF_DIR/_N_{JOG_PROGRAM}_MPF"}
 
 def export(out: Path, order: Order, seed: int, measured_commands: bool = False) -> LogSummary:
     """Simulate the days of an order and write them to OUT/data_v1_0_1.csv."""
-    machine = SimulatedMachine(spinner_620(), TIME_STEP)
+    machine = SimulatedMachine(machine_named("spinner_620"), TIME_STEP)
     shop = open_shop(machine.parameters)
     days = plan_days(order, shop.products, shop.warm_up, seed)
     draw = np.random.default_rng([seed, 2])
@@ -43,9 +43,9 @@ def export(out: Path, order: Order, seed: int, measured_commands: bool = False) 
                 task.advance(phase.seconds, note=f"day {number + 1}")
             parts.append(day.columns())
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    ranges = Ranges()
+    ranges: dict[str, dict[str, Any]] = {}
     for column in COLUMNS:
-        ranges.update(column.channel, columns[column.native])
+        widen(ranges, column.channel, columns[column.native])
     path = out / FILE
     raw_rows = write_csv(path, columns, header="," + ",".join(list(columns)[1:]))
     return LogSummary("thws", (path,), raw_rows, order.rows, order.sessions, float(seconds), ranges)

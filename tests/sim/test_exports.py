@@ -16,10 +16,10 @@ from crossfeed.logs.resample import values_ahead
 from crossfeed.logs.table import Table
 from crossfeed.logs.thws import COLUMNS
 from crossfeed.logs.thws import LOG_FORMAT as THWS
-from crossfeed.sim.physics import thws
-from crossfeed.sim.physics.log_files import LogSummary, write_csv
+from crossfeed.sim import thws
+from crossfeed.sim.log_files import LogSummary, write_csv
 from crossfeed.sim.physics.production import Order
-from crossfeed.sim.physics.simulate import Scale, simulate_pair
+from crossfeed.sim.simulate import Scale, simulate_pair
 from crossfeed.windows.split_tables import count_windows
 
 SCALE = Scale(Order(rows=1_500, sessions=6, raw_rows=3_600, duplicates=7, lost_rows=2), cycles=325_000)
@@ -104,7 +104,8 @@ def test_simulated_ranges_lie_within_the_documented_ones_and_use_them(
     pair: tuple[Path, LogSummary, LogSummary], documented: dict[str, tuple[float, float]]
 ) -> None:
     native = {column.channel: column.native.lower() for column in COLUMNS}
-    for channel, _, low, high in pair[1].ranges.rows():
+    for channel, span in pair[1].ranges.items():
+        low, high = span["low"], span["high"]
         lowest, highest = documented[native[channel]]
         assert lowest <= low <= high <= highest, channel
         assert high - low > 0.25 * (highest - lowest), channel

@@ -12,11 +12,11 @@ from crossfeed.errors import MachineError, ProgramError, StorageError
 from crossfeed.logs.log_formats import log_format_named
 from crossfeed.logs.pipeline import ingest
 from crossfeed.programs.parse import parse_program
-from crossfeed.sim.physics.catalogue import random_machine, spinner_620
+from crossfeed.sim.physics.catalogue import machine_named, random_machine
 from crossfeed.sim.physics.cutting import material_named
 from crossfeed.sim.physics.jobs import motion_limits, play, prepare
 from crossfeed.sim.physics.rollout import SimulatedMachine
-from crossfeed.sim.physics.simulate import related, simulate_fleet, simulate_program
+from crossfeed.sim.simulate import related, simulate_fleet, simulate_program
 
 PROGRAM = """; Material: steel
 G17 G90 G94
@@ -48,7 +48,7 @@ def test_a_fleet_can_be_ingested_through_its_mappings(tmp_path: Path) -> None:
         present = [name for name, there in zip(table.schema.sensor_names, table.present()) if there]
         assert set(present) >= set(expected)
         assert len(table.groups) == summary.sessions
-        low, high = summary.ranges.found["spindle_speed"]
+        low, high = (summary.ranges["spindle_speed"][side] for side in ("low", "high"))
         speeds = table.commands[:, 0]
         assert low - 1 <= speeds.min()
         assert 0.9 * high <= speeds.max() <= high + 1
@@ -79,11 +79,11 @@ def test_a_users_program_gives_a_log_a_mapping_and_a_sheet(nc_file: Path, tmp_pa
     assert not summary.remarks
     table = ingest(log_format_named("table", summary.files[1]), summary.files[0].parent)
     assert table.groups[0].program == "slot"
-    assert summary.ranges.found["spindle_speed"][1] == 3000
+    assert summary.ranges["spindle_speed"]["high"] == 3000
 
 
 def test_steel_needs_more_torque_than_aluminium_and_pla() -> None:
-    machine = SimulatedMachine(spinner_620())
+    machine = SimulatedMachine(machine_named("spinner_620"))
     job = prepare(parse_program(PROGRAM), motion_limits(machine.parameters))
     torques = []
     for material in ("pla", "aluminium", "steel"):
