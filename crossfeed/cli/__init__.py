@@ -85,7 +85,7 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before every command."""
-    from crossfeed import __version__
+    from crossfeed.files import __version__
     from crossfeed.progress import be_quiet
 
     be_quiet(quiet)

@@ -56,7 +56,7 @@ def what_if(
     """
     with quick_start():
         from crossfeed.cli.render.printing import print_json
-        from crossfeed.front.fit import what_if as compare_plans
+        from crossfeed.front.fitted_model import what_if as compare_plans
         from crossfeed.programs.motion import read_motion_limits
         from crossfeed.scenarios.plan import Overrides
 

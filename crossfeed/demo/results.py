@@ -185,7 +185,7 @@ def asked_table(folder: Path) -> Path:
 
 def forecast(folder: Path, simulated: bool) -> ChapterResult:
     """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 80 %."""
-    from crossfeed.front.fit import what_if
+    from crossfeed.front.fitted_model import what_if
 
     table = Table.read(asked_table(folder))
     plans: dict[str, Any] = {"as programmed": "bundled:pla_cover", "feed 80 %": "bundled:pla_cover@feed=80"}

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import crossfeed
-from crossfeed.files import atomic_file
+from crossfeed.files import __version__, atomic_file
 from crossfeed.front.report.artefacts import Artefacts
 from crossfeed.front.report.page import Document, Drawings, DrawnFigure, Section, draw_figures, page
 from crossfeed.front.report.sections import beside, data, results, study, training
@@ -71,7 +70,7 @@ def compose(found: Artefacts) -> Document:
         machines = f"learned on {', '.join(found.run.summary.get('data', {}).get('machines', [])) or 'one machine'}"
     recorded = "Study" if found.study is not None else "Training run"
     facts = {
-        "Made by crossfeed": crossfeed.__version__,
+        "Made by crossfeed": __version__,
         "on": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **({"ledger head": found.study.verification.head} if found.study is not None else {}),
     }

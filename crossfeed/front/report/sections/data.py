@@ -8,8 +8,8 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import crossfeed
 from crossfeed.evaluation.verdict import words
+from crossfeed.files import __version__
 from crossfeed.front.report.artefacts import Artefacts
 from crossfeed.front.report.page import Block, Listing, Note, Section, Tone, section
 from crossfeed.processes import in_forked_process
@@ -216,7 +216,7 @@ def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any
 
 
 def _versions(found: Artefacts) -> ResultTable:
-    versions = {"crossfeed, this report": crossfeed.__version__, "Python": platform.python_version()}
+    versions = {"crossfeed, this report": __version__, "Python": platform.python_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):  # a report can be made where torch came without metadata
             versions[name] = version(name)
