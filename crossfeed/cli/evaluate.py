@@ -171,10 +171,7 @@ def report(
         from crossfeed.cli.render.printing import print_json
         from crossfeed.front.report.artefacts import gather
         from crossfeed.front.report.report import write_report
-        from crossfeed.show.drawing import prepare_to_draw
         from crossfeed.show.tables import plural
-
-        prepare_to_draw()
 
     found = gather(
         folder, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,
