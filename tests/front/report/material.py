@@ -116,10 +116,8 @@ def comparison(results: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
         for part in ("source", "target")
         for key in ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
     ]
-    rows, judged = (
-        [],
-        {one["model"]: one["scores"]["target"]["windows"] for one in results if "target" in one["scores"]},
-    )
+    on_target = {each["model"]: each["scores"].get("target", {}) for each in results}
+    rows = []
     for number, model in enumerate(("persistence", "gru", "crossfeed")):
         mean = {name: 1.0 - 0.1 * number - 0.001 * position for position, name in enumerate(names)}
         spread = dict.fromkeys(names, None if number == 0 else 0.0123456789)
