@@ -1,4 +1,4 @@
-"""`crossfeed evaluate`: how good a model is on a table."""
+"""`crossfeed evaluate`, `compare`, `curve` and `report`: how good models are, and what was found as one page."""
 
 from functools import partial
 from pathlib import Path
@@ -66,9 +66,6 @@ def evaluate(
         raise typer.Exit(1)
 
 
-# `crossfeed compare`: every competitor on the same windows, one table.
-
-
 def compare(
     source: Annotated[
         list[Path], typer.Option("--source", "--table", "-t", help="Table to learn from; repeat for several machines.")
@@ -107,9 +104,6 @@ def compare(
     print_result(comparison.table, json, lambda: show_comparison(comparison.table, comparison.folder))
 
 
-# `crossfeed curve`: how good each model is after so many minutes of own logs.
-
-
 def curve(
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of one machine.")],
     out: ResultsFolder,
@@ -142,9 +136,6 @@ def curve(
         split_by=split_by, windows=windows, device=device,
     )  # fmt: skip
     print_result(found, json, lambda: show_curve(found, out))
-
-
-# `crossfeed report`: what was found, as one HTML file with its tables and figures.
 
 
 def report(

@@ -1,4 +1,4 @@
-"""What one would use instead: baselines on the very windows of the opening, with the same number of batches."""
+"""After the opening: baselines on the same windows, two plans compared, the last page, and a machine watched live."""
 
 import json
 import logging
@@ -77,9 +77,6 @@ def finished_rivals(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["model"]: row["mean"] for row in rows if row["seeds"]}
 
 
-# The last page: one table and some honest sentences.
-
-
 HEADLINE = "headline.json"
 METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"}
 
@@ -128,9 +125,6 @@ def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
     return said
 
 
-# The demo goes on beside a running machine: machine B behind OPC UA, the locked model beside it, the page open.
-
-
 MACHINE, PROGRAM = "spinner_630", "bundled:face_pocket"
 
 
@@ -168,9 +162,6 @@ def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
-
-
-# Two candidate command sequences asked of the chosen model, and the simulator's word on changed commands.
 
 
 FORECAST, EVALUATION = "forecast", "evaluation"
