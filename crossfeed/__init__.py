@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from crossfeed.evaluation.bench.result import LearningCurve as LearningCurve
     from crossfeed.evaluation.judge import evaluate as evaluate
     from crossfeed.evaluation.result import Evaluation as Evaluation
+    from crossfeed.files import __version__ as __version__
     from crossfeed.front.fit import adapt as adapt
     from crossfeed.front.fit import fit as fit
-    from crossfeed.front.fit import what_if as what_if
     from crossfeed.front.fitted_model import FittedModel as FittedModel
     from crossfeed.front.fitted_model import load as load
+    from crossfeed.front.fitted_model import what_if as what_if
     from crossfeed.logs.table import Table as Table
     from crossfeed.model.forecast import Forecast as Forecast
     from crossfeed.scenarios.result import WhatIf as WhatIf
@@ -37,9 +38,8 @@ if TYPE_CHECKING:
     from crossfeed.windows.audits.run import audit as audit
     from crossfeed.windows.audits.subject import AuditReport as AuditReport
 
-__version__ = "0.2.0"
-
 _HOMES = {
+    "__version__": "crossfeed.files",
     "AuditReport": "crossfeed.windows.audits.subject",
     "CrossfeedError": "crossfeed.errors",
     "Evaluation": "crossfeed.evaluation.result",
@@ -56,9 +56,9 @@ _HOMES = {
     "fit": "crossfeed.front.fit",
     "load": "crossfeed.front.fitted_model",
     "register_baseline": "crossfeed.evaluation.baselines.networks",
-    "what_if": "crossfeed.front.fit",
+    "what_if": "crossfeed.front.fitted_model",
 }
-__all__ = [*_HOMES, "__version__"]
+__all__ = [*_HOMES]
 
 # Threads that wait must not spin: beside one other busy process that makes a forecast five times slower. Arrays of
 # megabytes come in large pages, where the system has them: fetching small ones takes a tenth of an evaluation. Both are

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 
+__version__ = "0.2.0"  # of the package, which names itself in what it writes
 _REMEDIES = {
     errno.ENOSPC: "Free some disk space or choose another folder, then run the same command again.",
     errno.EDQUOT: "Free some of your quota or choose another folder, then run the same command again.",

@@ -1,4 +1,7 @@
-"""What child processes owe their parent."""
+"""Children that hear no Ctrl-C and end with their parent, threads with a core each, products by the widest units.
+
+Torch is imported where it is used: most commands need none.
+"""
 
 import multiprocessing
 import os
@@ -7,26 +10,24 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
-from torch.backends import cuda, mkldnn
+if TYPE_CHECKING:
+    import torch
 
-Outcome = TypeVar("Outcome")
-Argument = TypeVar("Argument")
-
-_NUMBER = 2  # bytes; a pipe holds some ten thousand numbers
-_inherited: Callable[[], Any]  # in a child: what it was made for
+Result = TypeVar("Result")
 CAN_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
 _OWN = "CROSSFEED_COMMAND"
+_EXACT = 1e-5  # relative error of a product in float32; with halved precision it is a thousand times larger
+_lock = threading.Lock()
+_users, _before = 0, ("highest", True)
 
 
 def begin_own_command() -> None:
@@ -81,65 +82,6 @@ def _interrupts_wait() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@contextmanager
-def in_forked_process(function: Callable[[Argument], Outcome], argument: Argument) -> Iterator[Callable[[], Outcome]]:
-    """Call a function in a copy of this process while the block goes on; what is given waits for the outcome.
-
-    A copy takes no time to start, but only a process with one thread can safely be copied: elsewhere, or without a
-    second core, the call is made here when its outcome is asked for.
-    """
-    work = partial(function, argument)
-    if not _can_be_copied():
-        yield work
-        return
-    # What is handed over when the copy is made need not be written down and read, so it can be anything.
-    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), _make_ready, (work,)) as pool:
-        with _interrupts_wait():
-            begun: Future[Outcome] = pool.submit(_do_inherited)
-
-        def outcome() -> Outcome:
-            try:
-                return begun.result()
-            except BrokenProcessPool:  # somebody ended the copy
-                return work()
-
-        try:
-            yield outcome
-        finally:
-            begun.cancel()
-
-
-def _make_ready(function: Callable[[], Any]) -> None:
-    """What a child does first: keep what it was made for."""
-    global _inherited
-    end_with_parent()
-    _inherited = function
-
-
-def _do_inherited() -> Any:
-    return _inherited()
-
-
-@contextmanager
-def each_taken_once(work: Sequence[Argument]) -> Iterator[Iterator[tuple[int, Argument]]]:
-    """Numbered pieces of work that this process and copies of it take one by one, in order, whoever is free.
-
-    Their numbers wait in a pipe, from which the system gives each to one reader: no lock can be lost with a process.
-    """
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb", buffering=0) as numbers:
-        with os.fdopen(writing, "wb") as waiting:
-            for number in range(len(work)):
-                waiting.write(number.to_bytes(_NUMBER, "little"))
-        taken = (int.from_bytes(number, "little") for number in iter(partial(numbers.read, _NUMBER), b""))
-        yield ((number, work[number]) for number in taken)
-
-
-def _can_be_copied() -> bool:
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    return cores > 1 and threading.active_count() == 1 and "torch" not in sys.modules
-
-
 def end_with_parent() -> None:
     """Stop when the process that started this one is gone, so that no orphan writes beside its successor."""
     parent = multiprocessing.parent_process()
@@ -152,14 +94,10 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-# Work for all cores of a CPU in threads that never wait for each other, each with one core of its own.
-
-
-Result = TypeVar("Result")
-
-
-def cores(device: torch.device) -> int:
+def cores(device: "torch.device") -> int:
     """How many pieces of work a device can do at a time: as many as torch may use threads; a GPU does one."""
+    import torch
+
     return torch.get_num_threads() if device.type == "cpu" else 1
 
 
@@ -171,6 +109,8 @@ def in_threads(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[R
     if threads < 2:
         yield from (each() for each in work)
         return
+    import torch
+
     before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(threads, initializer=partial(torch.set_num_threads, 1)) as pool:
@@ -188,14 +128,6 @@ def in_threads(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[R
         torch.set_num_threads(before)
 
 
-# Products of float32 matrices on a CPU, by the library that uses the widest instructions it has.
-
-
-_EXACT = 1e-5  # relative error of a product in float32; with halved precision it is a thousand times larger
-_lock = threading.Lock()
-_users, _before = 0, ("highest", True)
-
-
 @contextmanager
 def wide_products() -> Iterator[None]:
     """Inside it, and in threads begun inside it, products use the widest units; as a decorator, while a function runs.
@@ -206,6 +138,9 @@ def wide_products() -> Iterator[None]:
     if not in_own_command() or not gains():
         yield
         return
+    import torch
+    from torch.backends import cuda
+
     with _lock:
         if not _users:
             _before = torch.get_float32_matmul_precision(), cuda.flash_sdp_enabled()  # type: ignore[no-untyped-call]
@@ -222,6 +157,9 @@ def wide_products() -> Iterator[None]:
 
 
 def _set(precision: str, attention_in_one_piece: bool) -> None:
+    import torch
+    from torch.backends import cuda
+
     torch.set_float32_matmul_precision(precision)
     cuda.enable_flash_sdp(attention_in_one_piece)
 
@@ -232,6 +170,9 @@ def gains() -> bool:
 
     Where there is a GPU the setting would change its products too.
     """
+    import torch
+    from torch.backends import mkldnn
+
     if torch.cuda.is_available() or not mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     if torch.backends.cpu.get_cpu_capability() != "AVX512" or "AuthenticAMD" not in _processor():
@@ -249,6 +190,8 @@ def _processor() -> str:
 
 def _exact() -> bool:
     """Whether a product keeps float32 when reduced precision is permitted."""
+    import torch
+
     random = torch.Generator().manual_seed(0)
     one, two = (torch.randn(128, 256, generator=random) for _ in range(2))
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from crossfeed.evaluation.baselines import networks
 from crossfeed.evaluation.baselines.budget import Budget
@@ -67,7 +68,8 @@ def test_a_candidate(tmp_path: Path) -> None:
 def test_a_section_of_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope: dict[str, Any] = {}
     exec(recipe("section"), scope)
-    monkeypatch.setattr(report, "PARTS", (*report.PARTS, scope["sections"]))
+    monkeypatch.setitem(report.PARTS, "files", scope["files"])
+    monkeypatch.setitem(report.SECTIONS, "files", yaml.safe_load(recipe("section-text"))["files"])
     written = report.write_report(gather(run_folder(tmp_path / "run")))
     assert "files" in written.sections
     assert "Every figure of this page" in written.report.read_text(encoding="utf-8")

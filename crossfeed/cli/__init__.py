@@ -5,62 +5,7 @@ from typing import Annotated
 
 import typer
 
-from crossfeed.cli import (
-    control,
-    demo,
-    evaluate,
-    live,
-    serve,
-    simulate,
-    study,
-    train,
-    what_if,
-)
-from crossfeed.cli import (
-    demo as paper,
-)
-from crossfeed.cli import (
-    evaluate as compare,
-)
-from crossfeed.cli import (
-    evaluate as curve,
-)
-from crossfeed.cli import (
-    evaluate as report,
-)
-from crossfeed.cli import (
-    logs as audit,
-)
-from crossfeed.cli import (
-    logs as data,
-)
-from crossfeed.cli import (
-    logs as ingest,
-)
-from crossfeed.cli import (
-    logs as program,
-)
-from crossfeed.cli import (
-    logs as windows,
-)
-from crossfeed.cli import (
-    serve as export,
-)
-from crossfeed.cli import (
-    simulate as fleet,
-)
-from crossfeed.cli import (
-    train as adapt,
-)
-from crossfeed.cli import (
-    train as inspect,
-)
-from crossfeed.cli import (
-    train as reproduce,
-)
-from crossfeed.cli import (
-    what_if as forecast,
-)
+from crossfeed.cli import control, demo, evaluate, live, logs, serve, simulate, study, train, what_if
 from crossfeed.cli.common import ERROR, STOPPED, CommandGroup
 
 app = typer.Typer(
@@ -85,7 +30,7 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before every command."""
-    from crossfeed import __version__
+    from crossfeed.files import __version__
     from crossfeed.progress import be_quiet
 
     be_quiet(quiet)
@@ -97,14 +42,14 @@ def options(
 PANELS = {
     "Start here": (demo.demo,),
     "Logs become tables": (
-        program.program, simulate.simulate, data.app, ingest.ingest, audit.audit, windows.windows,
+        logs.program, simulate.simulate, logs.app, logs.ingest, logs.audit, logs.windows,
     ),
     "The model and its answers": (
-        train.train, inspect.inspect, evaluate.evaluate, adapt.adapt, forecast.forecast, what_if.what_if, live.app,
-        serve.serve, export.export, control.app,
+        train.train, train.inspect, evaluate.evaluate, train.adapt, what_if.forecast, what_if.what_if, live.app,
+        serve.serve, serve.export, control.app,
     ),
     "Research": (
-        paper.paper, fleet.app, compare.compare, curve.curve, study.app, report.report, reproduce.reproduce,
+        demo.paper, simulate.app, evaluate.compare, evaluate.curve, study.app, evaluate.report, train.reproduce,
     ),
 }  # fmt: skip
 for panel, commands in PANELS.items():

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""What commands share: arguments and options, `--quiet` wherever it stands, the end after Ctrl-C, a quick start."""
 
 import atexit
 import ctypes
@@ -62,9 +62,6 @@ TableFile = Annotated[
 ]
 
 
-# What all commands share: `--quiet` wherever it stands, and an end after Ctrl-C that says how to go on.
-
-
 # Exit codes: 0 fine, 1 a finding (audit violation, changed study, no-number model), 2 an error, 130 Ctrl-C.
 ERROR, STOPPED = 2, 130
 _QUIET = ("--quiet", "-q")
@@ -109,9 +106,6 @@ def how_to_go_on(words: list[str]) -> str:
     if command.startswith(_REPEATED):
         return f"What is finished is kept; go on with the same command: crossfeed {shlex.join(words)}"
     return "Nothing was left half written; run the command again."
-
-
-# A quick start and a quick end for commands that ask one thing.
 
 
 # What glibc calls the two limits: from where on arrays get pages of their own, and freed ones go back to the system.

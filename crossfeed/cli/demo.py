@@ -1,4 +1,4 @@
-"""`crossfeed demo`: the whole story in some minutes."""
+"""`crossfeed demo` and `paper`: the whole story in some minutes, and the whole paper with one command."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -45,9 +45,6 @@ def demo(
         from crossfeed.demo.results import show_live
 
         show_live(out, port)
-
-
-# `crossfeed paper`: the whole paper with one command.
 
 
 def paper(

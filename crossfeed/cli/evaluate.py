@@ -1,4 +1,4 @@
-"""`crossfeed evaluate`: how good a model is on a table."""
+"""`crossfeed evaluate`, `compare`, `curve` and `report`: how good models are, and what was found as one page."""
 
 from functools import partial
 from pathlib import Path
@@ -66,9 +66,6 @@ def evaluate(
         raise typer.Exit(1)
 
 
-# `crossfeed compare`: every competitor on the same windows, one table.
-
-
 def compare(
     source: Annotated[
         list[Path], typer.Option("--source", "--table", "-t", help="Table to learn from; repeat for several machines.")
@@ -107,9 +104,6 @@ def compare(
     print_result(comparison.table, json, lambda: show_comparison(comparison.table, comparison.folder))
 
 
-# `crossfeed curve`: how good each model is after so many minutes of own logs.
-
-
 def curve(
     table: Annotated[Path, typer.Option("--table", "-t", help="The table of one machine.")],
     out: ResultsFolder,
@@ -144,9 +138,6 @@ def curve(
     print_result(found, json, lambda: show_curve(found, out))
 
 
-# `crossfeed report`: what was found, as one HTML file with its tables and figures.
-
-
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of a study or of a training run; it may be half done.")],
     out: Annotated[
@@ -171,10 +162,7 @@ def report(
         from crossfeed.cli.render.printing import print_json
         from crossfeed.front.report.artefacts import gather
         from crossfeed.front.report.report import write_report
-        from crossfeed.show.drawing import prepare_to_draw
         from crossfeed.show.tables import plural
-
-        prepare_to_draw()
 
     found = gather(
         folder, comparison=comparison, evaluation=evaluation, adaptation=adaptation, forecast=forecast, curve=curve,

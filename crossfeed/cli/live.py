@@ -10,11 +10,10 @@ import typer
 from crossfeed.cli.common import MachineName, Model, MotionFile, TableFile
 
 if TYPE_CHECKING:
-    from crossfeed.live.open_source import SourceOptions
-if TYPE_CHECKING:
     from rich.console import Group
 
     from crossfeed.live.monitor import Monitor
+    from crossfeed.live.open_source import SourceOptions
     from crossfeed.live.snapshot import Snapshot
 
 
@@ -81,9 +80,6 @@ def watch(
 
     Example: crossfeed live watch run/ opc.tcp://127.0.0.1:4840 --programs nc/
     """
-    import asyncio
-    from contextlib import suppress
-
     from crossfeed.evaluation.opened_model import open_model
     from crossfeed.live.monitor import Monitor
     from crossfeed.live.open_source import open_source
@@ -121,9 +117,6 @@ def record(
 
     Example: crossfeed live record file:log.csv --mapping mapping.yaml --out spool/
     """
-    import asyncio
-    from contextlib import suppress
-
     from crossfeed.cli.render.printing import next_step
     from crossfeed.live.open_source import open_source
     from crossfeed.live.recorder import record as run_record
@@ -182,8 +175,6 @@ def discover(
 
     Example: crossfeed live discover opc.tcp://127.0.0.1:4840 > mapping.yaml
     """
-    import asyncio
-
     from crossfeed.live.open_source import discover_mapping
 
     options = source_options(None, security, certificate, key, trust, credentials)
@@ -198,15 +189,10 @@ def certificate(
 
     Example: crossfeed live certificate pki/
     """
-    import asyncio
-
     from crossfeed.live.open_source import make_certificate
 
     made, private = asyncio.run(make_certificate(folder))
     typer.echo(f"wrote {made}\nwrote {private}")
-
-
-# The terminal view of a monitor: one table that is drawn again with every snapshot.
 
 
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}

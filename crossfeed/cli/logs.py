@@ -1,4 +1,4 @@
-"""`crossfeed data`: the public data sets, their licences, and how to describe logs of one's own."""
+"""`crossfeed data`, `ingest`, `audit`, `windows` and `program`: raw logs become tables, and what is in them."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -123,9 +123,6 @@ def fetch(
         typer.echo(path)
 
 
-# `crossfeed ingest`: raw logs become one canonical table with its manifest.
-
-
 def ingest(
     log_format: Annotated[str, typer.Argument(help="thws, joanneum, michigan, mtconnect or table.")],
     path: Annotated[Path, typer.Argument(help="Log file, folder, glob or zip archive.")],
@@ -164,9 +161,6 @@ def ingest(
     print_result(table.manifest, json, show)
 
 
-# `crossfeed audit`: is this table, split, normaliser or window list what it claims to be?
-
-
 def audit(
     tables: Annotated[list[Path], typer.Argument(help="Parquet or CSV tables; crossfeed need not have made them.")],
     split: Annotated[Path | None, typer.Option(help="A split as JSON: lists of sessions for each side.")] = None,
@@ -201,9 +195,6 @@ def audit(
 
     print_result(report, json, show)
     raise typer.Exit(report.exit_code)
-
-
-# `crossfeed windows`: how a table divides into train, validation and test, and how many windows each side has.
 
 
 def windows(
@@ -245,9 +236,6 @@ def windows(
         show_counts(counts, split)
     for part in counts:
         part.windows.require_any()
-
-
-# `crossfeed program`: what an NC program does, as a table, a picture or a file of commands.
 
 
 def program(

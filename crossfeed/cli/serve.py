@@ -1,4 +1,4 @@
-"""`crossfeed serve`: the model behind an address, with a page to look at and an API to ask."""
+"""`crossfeed serve` and `export`: a model behind an address, and a model for machines without torch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -79,9 +79,6 @@ def serve(
         start(service, token_file, open_page)
     finally:
         gc.enable()
-
-
-# `crossfeed export`: a model for machines without torch.
 
 
 def export(

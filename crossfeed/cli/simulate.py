@@ -1,4 +1,4 @@
-"""`crossfeed simulate`: machines whose physics we know write logs in the formats of real ones."""
+"""`crossfeed simulate` and `fleet`: machines whose physics we know write logs, one, two or thousands."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -103,9 +103,6 @@ def _serve(
         typer.echo(f"Watch it from another terminal: crossfeed live watch MODEL {address}{faster}")
 
     asyncio.run(serve(feed, make_server(protocol, feed, port), speed=speed, faults=told, on_ready=ready))
-
-
-# `crossfeed fleet`: thousands of simulated machines to learn from.
 
 
 app = typer.Typer(name="fleet", help="Thousands of simulated machines to learn from.", no_args_is_help=True)

@@ -1,4 +1,4 @@
-"""`crossfeed train`: tables become a world model."""
+"""`crossfeed train`, `inspect`, `adapt` and `reproduce`: tables become a world model, and a model learns a machine."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -70,9 +70,6 @@ def train(
         next_step("evaluate", out, "--table", "OTHER.parquet", "--source", table[0])
 
 
-# `crossfeed inspect`: what a model file says about itself.
-
-
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model file, or the folder of a run or of an adaptation.")],
     json: Json = False,
@@ -87,9 +84,6 @@ def inspect(
 
     description = describe(model)
     print_result(description, json, lambda: show_model(description))
-
-
-# `crossfeed adapt`: teach a model a new machine.
 
 
 def adapt(
@@ -133,9 +127,6 @@ def adapt(
             next_step("forecast", out, "--history", table, "--commands", "table", "--at", "60")
 
     print_result(result, json, show)
-
-
-# `crossfeed reproduce`: the same seed, the same bits.
 
 
 def reproduce(

@@ -1,4 +1,4 @@
-"""`crossfeed what-if`: plans rolled forward row by row and compared."""
+"""`crossfeed what-if` and `forecast`: plans rolled forward and compared, and the next rows in one pass."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,7 +56,7 @@ def what_if(
     """
     with quick_start():
         from crossfeed.cli.render.printing import print_json
-        from crossfeed.front.fit import what_if as compare_plans
+        from crossfeed.front.fitted_model import what_if as compare_plans
         from crossfeed.programs.motion import read_motion_limits
         from crossfeed.scenarios.plan import Overrides
 
@@ -71,9 +71,6 @@ def what_if(
         print_json(answer)
     else:
         typer.echo(repr(answer))
-
-
-# `crossfeed forecast`: what the sensors will do next, at the horizons the model was trained for.
 
 
 def forecast(

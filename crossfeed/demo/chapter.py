@@ -81,9 +81,6 @@ def _with_way_out(remedy: str, folder: Path) -> str:
     return f"{remedy} {begin_again}" if remedy else begin_again
 
 
-# What the demo trains and compares: small enough for two cores, the same amount of work for everybody.
-
-
 Data = Literal["simulated", "michigan", "mtconnect"]
 
 # A narrow model with short memory: about 25 s of processor time for a run.

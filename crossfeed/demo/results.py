@@ -1,4 +1,4 @@
-"""What one would use instead: baselines on the very windows of the opening, with the same number of batches."""
+"""After the opening: baselines on the same windows, two plans compared, the last page, and a machine watched live."""
 
 import json
 import logging
@@ -77,9 +77,6 @@ def finished_rivals(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["model"]: row["mean"] for row in rows if row["seeds"]}
 
 
-# The last page: one table and some honest sentences.
-
-
 HEADLINE = "headline.json"
 METRICS = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "coverage90": "in 90 %"}
 
@@ -128,9 +125,6 @@ def sentences(content: dict[str, Any], simulated: bool) -> list[str]:
     return said
 
 
-# The demo goes on beside a running machine: machine B behind OPC UA, the locked model beside it, the page open.
-
-
 MACHINE, PROGRAM = "spinner_630", "bundled:face_pocket"
 
 
@@ -170,9 +164,6 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-# Two candidate command sequences asked of the chosen model, and the simulator's word on changed commands.
-
-
 FORECAST, EVALUATION = "forecast", "evaluation"
 MACHINES = {"target": "spinner_630", "source": "spinner_620"}
 SECONDS = 60.0
@@ -185,7 +176,7 @@ def asked_table(folder: Path) -> Path:
 
 def forecast(folder: Path, simulated: bool) -> ChapterResult:
     """Forecast under two plans and say what they cost: an NC program, or what followed in a real log; feeds at 80 %."""
-    from crossfeed.front.fit import what_if
+    from crossfeed.front.fitted_model import what_if
 
     table = Table.read(asked_table(folder))
     plans: dict[str, Any] = {"as programmed": "bundled:pla_cover", "feed 80 %": "bundled:pla_cover@feed=80"}

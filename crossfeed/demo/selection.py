@@ -20,9 +20,6 @@ from crossfeed.logs.table import Group, Table
 from crossfeed.show.tables import plural
 from crossfeed.study.study import Study
 
-# The demo's two tables: a simulated pair, or real logs of one machine divided into runs to learn from and to seal.
-
-
 SOURCE, TARGET, RAW = "source.parquet", "target.parquet", "raw"
 FEWEST_RUNS = 4
 

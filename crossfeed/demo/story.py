@@ -4,9 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossfeed.demo import results as rivals
-from crossfeed.demo import results as what_if
-from crossfeed.demo import selection
+from crossfeed.demo import results, selection
 from crossfeed.demo.chapter import CANDIDATES, SEEDS, Chapter, ChapterResult, DemoSettings, run_chapters
 from crossfeed.demo.results import HEADLINE, headline
 from crossfeed.demo.selection import make_logs
@@ -50,7 +48,7 @@ def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
     simulated = settings.simulated
     first = Chapter("logs", "Two simulated machines write their logs", partial(make_logs, folder, settings))
     last_but_one = Chapter(
-        "counterfactual", "Changed commands, judged by the simulator", partial(what_if.counterfactual, folder)
+        "counterfactual", "Changed commands, judged by the simulator", partial(results.counterfactual, folder)
     )
     return [
         *([first] if simulated else []),
@@ -63,8 +61,8 @@ def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
         Chapter("confirm", "More seeds, until the leader stands", partial(selection.confirm, folder)),
         Chapter("lock", "The leader is locked", partial(selection.lock, folder)),
         Chapter("opening", "The sealed target is opened, once", partial(selection.open_target, folder)),
-        Chapter("rivals", "What one would use instead, on the same windows", partial(rivals.rivals, folder)),
-        Chapter("what_if", "What if: two command sequences", partial(what_if.forecast, folder, simulated)),
+        Chapter("rivals", "What one would use instead, on the same windows", partial(results.rivals, folder)),
+        Chapter("what_if", "What if: two command sequences", partial(results.forecast, folder, simulated)),
         *([last_but_one] if simulated else []),
         Chapter("report", "The report", partial(close, folder)),
     ]  # fmt: skip

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from crossfeed import __version__
 from crossfeed.edge import FORMAT, INPUTS, EdgeModel, sealed
 from crossfeed.errors import ConfigError, need
 from crossfeed.evaluation.forecaster import Forecaster
 from crossfeed.evaluation.metrics import EvaluationSet, score_windows
 from crossfeed.evaluation.opened_model import OpenedModel, open_model
 from crossfeed.evaluation.setup import set_up
-from crossfeed.files import atomic_file
+from crossfeed.files import __version__, atomic_file
 from crossfeed.front.graph import OPSET, ExportedNetwork, random_windows, to_onnx
 from crossfeed.logs.align import as_table
 from crossfeed.model.distribution import Distribution, Gaussian, Mixture

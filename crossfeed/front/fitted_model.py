@@ -1,4 +1,4 @@
-"""A model that was trained, adapted or read from a file: it forecasts, says what it is, and can be kept."""
+"""A model that was trained, adapted or read from a file: it forecasts, compares plans, says what it is, is kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +14,11 @@ from crossfeed.logs.align import as_table
 from crossfeed.model.forecast import Forecast, Shown, shown_commands
 from crossfeed.model.model_file import MODEL
 from crossfeed.model.world_model import WorldModel
-from crossfeed.scenarios.measures import warnings_about, warnings_of
-from crossfeed.scenarios.plan import read_plans
+from crossfeed.programs.motion import MotionLimits
+from crossfeed.scenarios.measures import highest_by_sensor, read_limits, warnings_about, warnings_of
+from crossfeed.scenarios.plan import Overrides, read_plans
+from crossfeed.scenarios.result import WhatIf
+from crossfeed.scenarios.what_if import what_if as roll_forward
 from crossfeed.schema import Schema
 from crossfeed.show.tables import ResultTable, ShownByTables, named, plain_table
 from crossfeed.windows.frame import FIRST_SHARE
@@ -185,6 +188,58 @@ def load(path: Path | str, device: str = "auto") -> FittedModel:
 def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedModel:
     """A model, or the one at a path."""
     return model if isinstance(model, FittedModel) else FittedModel(as_opened(model, device))
+
+
+def what_if(
+    model: FittedModel | Path | str,
+    history: Any,
+    plans: Any,
+    *,
+    session: str | None = None,
+    at: float | None = None,
+    seconds: float | None = None,
+    samples: int = 64,
+    seed: int = 0,
+    limits: Mapping[str, float] | Sequence[str] = (),
+    channels: Sequence[str] = (),
+    overrides: Overrides | None = None,
+    motion_limits: MotionLimits | None = None,
+    out: Path | str | None = None,
+    plot: Path | str | None = None,
+    device: str = "auto",
+) -> WhatIf:
+    """What the machine will do under each plan, row by row, and how the plans differ in energy and peaks.
+
+    `history` as in `FittedModel.forecast`; `plans` by name: frames, files, NC programs (`part.mpf@feed=80`) or "table"
+    for what really followed. The answer has `readings` (sentences that say "cannot tell" where that is so), `plot()`,
+    `to_pandas()` and the futures themselves (`paths`). `limits` ask for the chance of passing {"spindle_power": 5}.
+
+    Examples:
+        >>> import crossfeed as cf
+        >>> rows = cf.Table.read("a.parquet").to_polars()[:80]
+        >>> history, plan = rows[:40], rows[40:48]
+        >>> slower = plan.with_columns(plan["spindle_speed"] * 0.5)
+        >>> answer = cf.what_if("run", history, {"as planned": plan, "slower": slower}, samples=20)
+        >>> len(answer.readings)
+        1
+        >>> sorted(set(answer.to_polars()["plan"]))
+        ['as planned', 'slower']
+    """
+    fitted = as_model(model, device)
+    if fitted.network.normaliser.is_placeholder:
+        fitted = fitted.meets(history, at)
+    moment = history_of(fitted.opened, history, session, at)
+    # Columns of one plan are a mapping, too.
+    if not isinstance(plans, list | tuple | Mapping) or (
+        isinstance(plans, Mapping) and all(np.ndim(plan) == 1 for plan in plans.values())
+    ):
+        plans = [plans]
+    asked = dict(limits) if isinstance(limits, Mapping) else highest_by_sensor(read_limits(limits, fitted.schema))
+    return roll_forward(
+        fitted.opened, moment, plans, seconds=seconds,
+        samples=samples, seed=seed, limits=asked, channels=channels, overrides=overrides,
+        motion_limits=motion_limits, out=out, plot=plot,
+    )  # fmt: skip
 
 
 def _trained_horizons(model: WorldModel, horizons: Sequence[int] | None) -> tuple[int, ...]:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crossfeed import __version__
 from crossfeed.errors import LogError
-from crossfeed.files import file_hash, storage_error
+from crossfeed.files import __version__, file_hash, storage_error
 from crossfeed.logs.declaration import CLOCK, MICROSECONDS, LogFormat, RawRun
 from crossfeed.logs.files import UNPACKED_BYTES, unpacked
 from crossfeed.logs.resample import (

@@ -16,9 +16,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from crossfeed import __version__
 from crossfeed.errors import CheckpointError, CrossfeedError
-from crossfeed.files import atomic_file
+from crossfeed.files import __version__, atomic_file
 from crossfeed.model.config import parse_model
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.sensors.config import SensorConfig

@@ -1,4 +1,4 @@
-"""Panels drawn by matplotlib, each of them once: as SVG for the page and, from the same artists, as pixels for files.
+"""Panels drawn by matplotlib: each as SVG for a page, and all of a figure together for a notebook or a file.
 
 A panel is 420 units wide, so that its letters can be read on a phone; wider screens put several side by side.
 """
@@ -11,10 +11,8 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from markupsafe import Markup, escape
 
 from crossfeed.show.figures import COLOURS, XY, Band, Bars, Dot, Dots, Figure, Line, Number, Panel, house_style
@@ -29,8 +27,6 @@ INK, SOFT, RULE = "#1b2430", "#56616e", "#dfe4ea"
 _NAMES = {INK: "--ink", SOFT: "--soft", RULE: "--rule"} | {colour: f"--c{n}" for n, colour in enumerate(COLOURS)}
 WIDTH, HEIGHT, LOW_HEIGHT = 420.0, 250.0, 150.0
 LONGEST_NAME, LONGEST_TITLE = 22, 58
-MOST_KEPT = 500
-PIXELS_PER_UNIT = 2.0
 _UNITS_PER_INCH = 72.0
 _LETTER = 6.0  # the width of one in a caption
 _LEFT, _LABELS, _RIGHT, _TOP, _BOTTOM, _ROW = 60.0, 160.0, 14.0, 28.0, 42.0, 22.0
@@ -45,21 +41,6 @@ _STYLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """One panel for the page, and its pixels (rows, columns, RGB) where a file will need them."""
-
-    svg: Markup
-    pixels: np.ndarray | None
-
-
-def prepare_to_draw() -> None:
-    """Import what every drawing needs, once, before a process that shares the work is split off."""
-    import matplotlib.backends.backend_agg
-    import matplotlib.backends.backend_svg
-    import matplotlib.figure  # noqa: F401
-
-
 @contextmanager
 def panel_drawer() -> "Iterator[PanelDrawer]":
     """Draw any number of panels in the house style."""
@@ -71,43 +52,34 @@ def panel_drawer() -> "Iterator[PanelDrawer]":
 class PanelDrawer:
     """Keeps its axes and empties them, because making axes costs more than filling them; draws equal panels once."""
 
-    # What this process has drawn for pages: a report that is written again is drawn only where it changed.
-    _kept: ClassVar[dict[str, Drawing]] = {}
-
     def __init__(self) -> None:
         self._axes: dict[type[Panel], Axes] = {}
-        self._drawn: dict[str, Drawing] = {}
+        self._drawn: dict[str, Markup] = {}
 
-    def draw(self, panel: Panel, pixels: bool = False) -> Drawing:
-        """One panel."""
-        key = repr(panel)
-        known = self._drawn.get(key) or self._kept.get(key)
-        if known is None or (pixels and known.pixels is None):
-            known = self._drawn[key] = self._fresh(panel, key, pixels)
-            if len(self._kept) >= MOST_KEPT:
-                self._kept.clear()
-            self._kept[key] = Drawing(known.svg, None)
-        return known
-
-    def _fresh(self, panel: Panel, key: str, pixels: bool) -> Drawing:
+    def draw(self, panel: Panel) -> Markup:
+        """One panel as an element of a page."""
         import matplotlib as mpl
 
+        key = repr(panel)
+        if key in self._drawn:
+            return self._drawn[key]
         if type(panel) not in self._axes:
             self._axes[type(panel)] = _new_axes()
         axes = self._axes[type(panel)]
         marks = Artists(axes)
         height = _height(panel)
-        axes.figure.set_size_inches(WIDTH / _UNITS_PER_INCH, height / _UNITS_PER_INCH)  # type: ignore[union-attr]
+        figure: Any = axes.figure
+        figure.set_size_inches(WIDTH / _UNITS_PER_INCH, height / _UNITS_PER_INCH)
         _frame(axes, panel, (0.0, 0.0), (WIDTH, height))
         frame = _fill(panel, marks)
-        figure: Any = axes.figure
         # Names inside a drawing must not meet those of another one on the same page.
         mpl.rcParams["svg.hashsalt"] = key
+        text = io.StringIO()
+        figure.savefig(text, format="svg", dpi=_UNITS_PER_INCH, transparent=True)
         css_class = "xy" if isinstance(panel, XY) else "dots"
-        svg = inline(_svg(figure), css_class, panel.title, (*frame, *axes.get_xlim()), marks.tags)
-        drawing = Drawing(svg, _pixels(figure) if pixels else None)
+        self._drawn[key] = inline(text.getvalue(), css_class, panel.title, (*frame, *axes.get_xlim()), marks.tags)
         marks.clear()
-        return drawing
+        return self._drawn[key]
 
 
 class Artists:
@@ -356,25 +328,6 @@ def without_common_start(names: Sequence[str]) -> list[str]:
 def shortened(name: str, longest: int) -> str:
     """A name that fits: its middle gives way, because beginnings and ends tell names apart."""
     return name if len(name) <= longest else f"{name[: longest - 10]}…{name[-9:]}"
-
-
-def _svg(figure: "Drawn") -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", dpi=_UNITS_PER_INCH, transparent=True)
-    return text.getvalue()
-
-
-def _pixels(figure: "Drawn") -> np.ndarray:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    assert isinstance(figure.canvas, FigureCanvasAgg)
-    canvas: Any = figure.canvas
-    figure.set_dpi(PIXELS_PER_UNIT * _UNITS_PER_INCH)
-    figure.patch.set_visible(True)  # white paper; the page has its own
-    canvas.draw()
-    figure.patch.set_visible(False)
-    figure.set_dpi(_UNITS_PER_INCH)
-    return np.array(canvas.buffer_rgba())[..., :3]
 
 
 def series_tag(name: str, hint: str, values: Sequence[Sequence[float]]) -> str:

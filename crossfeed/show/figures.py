@@ -30,6 +30,7 @@ _STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "agg.path.chunksize": 10_000,
 }
+_DOTS_PER_INCH = 144  # of pictures in files
 _FORMATS = ("png", "svg", "pdf")
 
 Number = float | int | None
@@ -185,17 +186,14 @@ Panel = XY | Dots
 
 @dataclass(frozen=True)
 class Figure:
-    """Small panels under one caption; `legend` names the series, `stacked` panels stand one above the other.
-
-    Where the first panel is the main one, the others stand around it.
-    """
+    """Small panels under one caption; `legend` names the series, `stacked` panels stand one above the other."""
 
     name: str
     caption: str
     panels: tuple[Panel, ...]
     legend: tuple[tuple[str, int, str], ...] = ()
     stacked: int = 1
-    first_is_main: bool = False
+    first_is_main: bool = False  # and the others stand around it
 
 
 def _range(values: Iterable[Number]) -> tuple[float, float]:
@@ -246,4 +244,4 @@ def save_figure(figure: "Drawn", path: Path | str) -> None:
             expected=f"a name that ends in {', '.join('.' + known for known in _FORMATS)}",
         )
     with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=file_format)
+        figure.savefig(temporary, format=file_format, dpi=_DOTS_PER_INCH)

@@ -17,9 +17,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocketDisconnect
 
-from crossfeed import __version__
 from crossfeed.errors import CrossfeedError, need
-from crossfeed.files import plain
+from crossfeed.files import __version__, plain
 from crossfeed.studio.gate import ENTER, Bounds, Gate
 from crossfeed.studio.model_facts import model_facts, recorded_verdict, runs_content
 from crossfeed.studio.moments import live_content

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossfeed import __version__
 from crossfeed.errors import CrossfeedError
 from crossfeed.evaluation.opened_model import OpenedModel
-from crossfeed.files import plain, read_sealed
+from crossfeed.files import __version__, plain, read_sealed
 from crossfeed.model.model_file import FLEET, locate_model
 from crossfeed.programs.parse import PREFIX, bundled_programs
 from crossfeed.studio.settings import Limits

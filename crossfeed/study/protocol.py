@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-import crossfeed
 from crossfeed.errors import ConfigError, StorageError
-from crossfeed.files import atomic_file, file_hash
+from crossfeed.files import __version__, atomic_file, file_hash
 from crossfeed.logs.align import check_row_period
 from crossfeed.logs.table import Table, manifest_path
 from crossfeed.study import vault
@@ -58,7 +57,7 @@ def init(
             "config": config.model_dump(mode="json"),
             "preset": {"size": size, "departures": departing},
             "minimum_seeds": minimum_seeds,
-            "crossfeed": crossfeed.__version__,
+            "crossfeed": __version__,
             "code": code_hash(),
             "sources": [
                 {

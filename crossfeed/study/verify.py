@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import crossfeed
 from crossfeed.configuration import leaves
 from crossfeed.errors import CrossfeedError, StorageError
-from crossfeed.files import CHECKSUM, file_hash, read_json
+from crossfeed.files import CHECKSUM, __version__, file_hash, read_json
 from crossfeed.study import vault
 from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import Declaration
@@ -177,8 +176,8 @@ def _remarks(store: Store, history: list[ledger.Entry], whole: bool) -> list[str
     without = [run["name"] for run in runs if _left_out(store.folder / "runs" / run["name"], run["outcome"])]
     if without:
         remarks.append(f"the weights of {len(without)} runs are not in the archive; the ledger keeps their hashes")
-    if began["crossfeed"] != crossfeed.__version__:
-        remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {crossfeed.__version__}")
+    if began["crossfeed"] != __version__:
+        remarks.append(f"the study began with crossfeed {began['crossfeed']}, this is {__version__}")
     if began["code"] != code_hash():
         remarks.append("the package's source files are not those the study began with")
     others = [run["name"] for run in made if run["outcome"].get("code", began["code"]) != began["code"]]

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-import crossfeed
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
-from crossfeed.files import CHECKSUM, atomic_file, checksum, plain, storage_error, verify
+from crossfeed.files import CHECKSUM, __version__, atomic_file, checksum, plain, storage_error, verify
 from crossfeed.logs.parquet import column
 from crossfeed.show.tables import plural
 from crossfeed.training.data import TrainingData
@@ -88,7 +87,7 @@ def run_log(folder: Path, facts: Mapping[str, str]) -> Iterator[Callable[[Row], 
         except OSError as error:
             raise storage_error("Writing", folder / LOG, error) from error
 
-    say(f"start: crossfeed {crossfeed.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
+    say(f"start: crossfeed {__version__}, torch {torch.__version__}, Python {platform.python_version()}")
     for name, value in facts.items():
         say(f"  {name}: {value}")
 

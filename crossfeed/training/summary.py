@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
-from crossfeed import __version__
 from crossfeed.configuration import leaves
-from crossfeed.files import file_hash
+from crossfeed.files import __version__, file_hash
 from crossfeed.model.distribution import Point
 from crossfeed.model.model_file import ModelFile, locate_model, read_model_file
 from crossfeed.processes import gains, in_own_command

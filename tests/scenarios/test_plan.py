@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crossfeed.errors import ProgramError, SchemaError, TableError
-from crossfeed.front.fit import what_if
+from crossfeed.front.fitted_model import what_if
 from crossfeed.programs.motion import MotionLimits
 from crossfeed.programs.parse import read_program
 from crossfeed.programs.plan import plan

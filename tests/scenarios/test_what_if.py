@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from crossfeed.cli import app
 from crossfeed.errors import ConfigError, StorageError, TableError
 from crossfeed.files import read_sealed
-from crossfeed.front.fit import what_if
-from crossfeed.front.fitted_model import FittedModel
+from crossfeed.front.fitted_model import FittedModel, what_if
 from crossfeed.scenarios.figure import what_if_figure
 from crossfeed.scenarios.history import History, read_history
 from crossfeed.scenarios.measures import Estimate

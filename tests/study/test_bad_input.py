@@ -248,7 +248,7 @@ def test_a_study_moved_in_the_middle_of_its_search_goes_on(tmp_path: Path) -> No
 
 
 def test_another_package_version_is_said_by_verify(locked: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crossfeed.__version__", "99.0")
+    monkeypatch.setattr("crossfeed.study.verify.__version__", "99.0")
     found = locked.verify()
     assert found.problems == ()
     assert any("this is 99.0" in remark for remark in found.remarks)

@@ -12,13 +12,14 @@ from crossfeed.evaluation.adaptation.result import AdaptationResult
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.files import file_hash, read_json
 from crossfeed.logs.table import Table
-from crossfeed.study.contrast import ContrastLine, MachineLine, comparisons, contrasts, machine_lines
+from crossfeed.study.contrast import ContrastLine, MachineLine, comparisons
 from crossfeed.study.record.declaration import CONFIRMATION, Confirmation
 from crossfeed.study.record.ledger import Entry
 from crossfeed.study.record.lockable import Refusal, refusals
-from crossfeed.study.record.score import CandidateScore, has_numbers, ranking, score_of
-from crossfeed.study.record.store import Run, Store, check_version
-from crossfeed.study.verify import Verification, verify
+from crossfeed.study.record.score import CandidateScore, has_numbers, score_of
+from crossfeed.study.record.store import Run
+from crossfeed.study.study import Study
+from crossfeed.study.verify import Verification
 from crossfeed.windows.split_tables import DataConfig, SplitTables, count_windows
 
 
@@ -106,24 +107,22 @@ def over_seeds(values: Sequence[float | None]) -> dict[str, Any] | None:
 
 def read_study(folder: Path) -> StudyFacts:
     """Everything a study recorded; a damaged file is named."""
-    store = Store(folder)
-    protocol, runs = check_version(store), store.runs()
-    history = store.entries()
-    verification = verify(store)
+    study = Study(folder)
+    runs, history = study.store.runs(), study.ledger()
     judged = any(run.status in ("finished", "invalid") for run in runs)
     return StudyFacts(
         folder=folder,
-        protocol=protocol,
+        protocol=study.protocol,
         runs=runs,
-        score=score_of(protocol),
-        ranking=ranking(store, score_of(protocol)) if judged else [],
+        score=score_of(study.protocol),
+        ranking=study.rank() if judged else [],
         ledger=history,
-        verification=verification,
-        refusals=refusals(store) if judged else [],
+        verification=study.verify(),
+        refusals=refusals(study.store) if judged else [],
         openings=_openings(folder, history),
-        sides=_sides(folder, protocol),
-        contrasts=contrasts(store) if any(comparisons(store)) else [],
-        held_out=machine_lines(store),
+        sides=_sides(folder, study.protocol),
+        contrasts=study.contrasts() if any(comparisons(study.store)) else [],
+        held_out=study.held_out(),
     )
 
 

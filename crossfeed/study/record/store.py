@@ -13,8 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-import crossfeed
 from crossfeed.errors import ConfigError, StorageError, TableError
+from crossfeed.files import __version__
 from crossfeed.logs.table import Table
 from crossfeed.study.record import ledger
 
@@ -244,7 +244,7 @@ def check_version(store: Store) -> dict[str, Any]:
     if protocol["protocol_version"] != PROTOCOL_VERSION:
         raise ConfigError(
             f"{store.folder} follows protocol version {protocol['protocol_version']}.",
-            expected=f"version {PROTOCOL_VERSION}, the one this crossfeed {crossfeed.__version__} speaks",
+            expected=f"version {PROTOCOL_VERSION}, the one this crossfeed {__version__} speaks",
             remedy="Go on with the crossfeed version that began the study, or start a new one.",
         )
     return protocol

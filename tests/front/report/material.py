@@ -116,6 +116,7 @@ def comparison(results: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
         for part in ("source", "target")
         for key in ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
     ]
+    on_target = {each["model"]: each["scores"].get("target", {}) for each in results}
     rows = []
     for number, model in enumerate(("persistence", "gru", "crossfeed")):
         mean = {name: 1.0 - 0.1 * number - 0.001 * position for position, name in enumerate(names)}
@@ -132,9 +133,11 @@ def comparison(results: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
                 "uses_future_commands": bool(number),
                 "absent": "masked",
                 "remark": "",
+                "windows": {"target": on_target.get(model, {}).get("windows")},
             }
         )
     failed = {**rows[-1], "model": "trees", "seeds": 0, "mean": dict.fromkeys(names), "spread": dict.fromkeys(names)}
+    failed["windows"] = {}
     rows.append({**failed, "remark": "not run: LightGBM is missing"})
     return {"sets": ["source", "target"], "rows": rows, "notes": ["Errors in z-units."], "results": list(results)}
 

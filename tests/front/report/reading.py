@@ -18,7 +18,7 @@ def report_on(place: Path) -> tuple[Document, set[str], str]:
 
 def find_table(document: Document, name: str) -> ResultTable:
     """One table of a document, with its caption and raw values."""
-    return next(grid for section in document.sections for grid in section.grids() if grid.name == name)
+    return next(grid for section in document.sections for grid in section.tables() if grid.name == name)
 
 
 def table_of(document: Document, name: str, folder: Path) -> list[dict[str, str]]:

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,6 @@ from crossfeed.training.run_config import preset
 from tests.front.report import material
 from tests.front.report.conftest import TWO
 from tests.front.report.reading import find_table, report_on, table_of
-from tests.front.report.test_report import WRITTEN_ALONE
 from tests.study.conftest import Invented, begin
 
 
@@ -78,15 +75,6 @@ def test_a_study_begun_before_its_preset_was_recorded_has_the_same_recipe(search
     assert size == size_now == "tiny"
     assert told
     assert {name: tuple(values) for name, values in told.items()} == found_now
-
-
-def test_a_report_on_a_study_imported_torch_and_drew_with_one_core(real: Path, tmp_path: Path) -> None:
-    here = write_report(gather(real), tmp_path / "here")
-    arguments = [sys.executable, "-c", WRITTEN_ALONE, str(real), str(tmp_path / "there")]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    for path in (*here.figures, *here.tables):
-        assert path.read_bytes() == (tmp_path / "there" / path.relative_to(tmp_path / "here")).read_bytes(), path.name
 
 
 def test_a_searched_study_asks_for_confirmation(searched: Study, tmp_path: Path) -> None:

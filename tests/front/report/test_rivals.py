@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.front.report.artefacts import Artefacts, gather
+from crossfeed.front.report.page import Section
 from crossfeed.front.report.sections.beside import THIS_MODEL, comparison
 from crossfeed.front.report.sections.verdict import against_rivals, rivals, verdict
 from tests.front.report import material
@@ -69,7 +70,7 @@ def test_seeds_of_a_rival_are_averaged(complete: Path) -> None:
 def test_our_model_was_missing_in_the_plot_of_the_baselines(complete: Path) -> None:
     windows, rmse, _ = on_target(complete)
     found = with_rivals(complete, material.result("ridge", windows, 2 * rmse, {}))
-    (section,) = comparison(found)
+    section = Section("comparison", "", "", tuple(comparison(found)))
     (figure,) = section.figures()
     for panel in figure.panels:
         assert panel.rows[0] == THIS_MODEL  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from crossfeed.evaluation.baselines.results import HEADINGS, TITLES, set_table
 from crossfeed.files import plain
 from crossfeed.front.report.artefacts import Artefacts, ModelResult
-from crossfeed.front.report.page import Block, FigureChoice, Note, Section, section
+from crossfeed.front.report.page import Block, FigureChoice, Note
 from crossfeed.front.report.sections.verdict import against_rivals
 from crossfeed.front.report.study_facts import StudyFacts, over_seeds
 from crossfeed.model.model_file import FLEET
@@ -20,7 +20,7 @@ THIS_MODEL = "this model"
 Result = TypeVar("Result")
 
 
-def adaptation(found: Artefacts) -> list[Section]:
+def adaptation(found: Artefacts) -> list[Block]:
     """What a little data of the new machine brings: few-shot and online, whichever was measured."""
     result = found.adaptation
     blocks: list[Block] = []
@@ -28,14 +28,10 @@ def adaptation(found: Artefacts) -> list[Section]:
         blocks.append(Note(f"Adaptation was not possible: {result.not_possible}", "fair"))
     for figure, table in zip(result.figures(), result.tables(), strict=True):
         blocks += [figure, table]
-    lead = (
-        "Fraction 0 is the model as it came. Each point learns from the first part of every run and is judged on later "
-        "rows, so the curve should fall to the right; where it rises, adapting does harm."
-    )
-    return section("adaptation", "Few-shot and online adaptation", lead, blocks)
+    return blocks
 
 
-def comparison(found: Artefacts) -> list[Section]:
+def comparison(found: Artefacts) -> list[Block]:
     """Baselines on the same windows, and the paper's table of transfer results."""
     compared = found.comparison
     if compared is None or not compared.rows:
@@ -51,11 +47,7 @@ def comparison(found: Artefacts) -> list[Section]:
     if compared.notes:
         blocks.append(Note(" ".join(compared.notes)))
     blocks += [Note(f"{row.model}: {row.remark}", "fair") for row in compared.rows if row.remark]
-    lead = (
-        "Everything a user might pick instead, trained on the same windows for the same number of epochs. Look whether "
-        "anyone simpler is as good; then take the simpler one."
-    )
-    return section("comparison", "Baselines", lead, blocks)
+    return blocks
 
 
 def _own(found: Artefacts, name: str) -> ModelResult | None:
@@ -164,7 +156,7 @@ def _declared(study: StudyFacts) -> list[dict[str, Any]]:
     return rows
 
 
-def curve(found: Artefacts) -> list[Section]:
+def curve(found: Artefacts) -> list[Block]:
     """How good each model is after so many minutes of the machine's own logs."""
     drawn = found.curve
     if drawn is None or not drawn.points:
@@ -174,14 +166,10 @@ def curve(found: Artefacts) -> list[Section]:
     if FLEET in drawn.models and not ahead:
         blocks.append(Note("Nobody overtakes the fleet within these minutes.", "good"))
     blocks += [drawn.tables()[-1], Note(" ".join(drawn.notes))]
-    lead = (
-        "The error after learning from the first minutes of this machine's logs, always on the same sessions. Where a "
-        "model trained from nothing gets below the fleet, own logs are worth more than what the fleet knows."
-    )
-    return section("curve", "Minutes of own logs", lead, blocks)
+    return blocks
 
 
-def what_if(found: Artefacts) -> list[Section]:
+def what_if(found: Artefacts) -> list[Block]:
     """Several plans for the same machine from the same moment, with energy and peaks; one part for each forecast."""
     blocks: list[Block] = []
     for suffix, answer in _numbered(found.forecasts):
@@ -195,14 +183,10 @@ def what_if(found: Artefacts) -> list[Section]:
         plans, peaks = answer.tables()
         blocks.append(replace(plans, name=f"{plans.name}{suffix}"))
         blocks += [replace(peaks, name=f"{peaks.name}{suffix}", remarks=())] if peaks.rows else []
-    lead = (
-        "The same machine from the same moment under different plans. Where the bands of two plans do not overlap, the "
-        "plan makes a difference the model is sure of; far ahead the bands must widen."
-    )
-    return section("what-if", "What if", lead, blocks)
+    return blocks
 
 
-def decisions(found: Artefacts) -> list[Section]:
+def decisions(found: Artefacts) -> list[Block]:
     """What overrides would save, how surely, where the program was left alone, and whether that was right."""
     blocks: list[Block] = []
     for suffix, plan in _numbered([plan for plan in found.decisions if plan.blocks]):
@@ -211,11 +195,7 @@ def decisions(found: Artefacts) -> list[Section]:
         blocks += [Note(trouble, "bad") for trouble in plan.troubles]
         blocks += [replace(figure, name=f"{figure.name}{suffix}") for figure in plan.figures()]
         blocks += [replace(table, name=f"{table.name}{suffix}") for table in plan.tables()[:2]]
-    lead = (
-        "Overrides for a program under limits, only where the lower confidence bound of the gain is above 0 and "
-        "no limit is in danger; elsewhere the program is left alone. Nothing was sent to a machine."
-    )
-    return section("decisions", "Decisions", lead, blocks)
+    return blocks
 
 
 def _numbered(results: Sequence[Result]) -> list[tuple[str, Result]]:

@@ -8,29 +8,23 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import crossfeed
 from crossfeed.evaluation.verdict import words
+from crossfeed.files import __version__
 from crossfeed.front.report.artefacts import Artefacts
-from crossfeed.front.report.page import Block, Listing, Note, Section, Tone, section
-from crossfeed.processes import in_forked_process
+from crossfeed.front.report.page import Block, Listing, Note, Tone
 from crossfeed.show.tables import ResultTable, columns, filled, plural
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.windows.audits.subject import AuditReport
 
 
-def data(found: Artefacts) -> list[Section]:
-    """The audit, if there was one, and the split."""
-    return [*_audit(found), *_split(found)]
-
-
-def _audit(found: Artefacts) -> list[Section]:
+def data(found: Artefacts) -> list[Block]:
+    """The tables of a study, and what audits found in them."""
     blocks: list[Block] = []
     if found.study is not None:
         blocks.append(_tables(found))
     for report in found.audits:
         blocks += _findings(report)
-    lead = "What the tables hold, and whether anything in them contradicts physics, units or causality."
-    return section("data", "Data audit", lead, blocks)
+    return blocks
 
 
 def _findings(report: AuditReport) -> list[Block]:
@@ -75,21 +69,18 @@ def _tables(found: Artefacts) -> ResultTable:
     return ResultTable("data", "Machines of the study.", heads, tuple(rows), label="data")
 
 
-def _split(found: Artefacts) -> list[Section]:
+def split(found: Artefacts) -> list[Block]:
     study, summary = found.study, found.run.summary if found.run else {}
     if study is not None and study.sides:
         rows = tuple({**side, "lost": side["lost_to_commands"] + side["lost_to_gaps"]} for side in study.sides)
         data = study.protocol["config"]["data"]
-        lead = (
-            f"Whole {data['split_by']}s stand on one side (seed {data['split_seed']}), so no window of the test side "
-            "overlaps one that was learned from. Normalisers are fitted on train rows only."
-        )
+        caption = f"Windows of each side: whole {data['split_by']}s stand on one (seed {data['split_seed']}). "
     elif summary:
         facts = summary["data"]["windows"]
         rows = tuple(
             {"part": part, "windows": facts[part]["count"], "window_hash": facts[part]["hash"]} for part in facts
         )
-        lead = f"The split of the run, by hash (seed {', '.join(map(str, summary['data']['split_seed']))})."
+        caption = f"Windows of each side, by hash (seed {', '.join(map(str, summary['data']['split_seed']))}). "
     else:
         return []
     heads = columns(
@@ -97,23 +88,16 @@ def _split(found: Artefacts) -> list[Section]:
         ("programs", "programs", "count"), ("rows", "rows", "count"), ("windows", "windows", "count"),
         ("lost", "not offered", "count"), ("window_hash", "hash of the windows", "hash"),
     )  # fmt: skip
-    caption = "Windows of each side. Not offered: windows that would touch a missing command or a gap in the clock."
-    return [Section("split", "Split", lead, (ResultTable("split", caption, filled(heads, rows), rows),))]
-
-
-# Timing, and how to get the same numbers again: commands, versions, hashes.
+    caption += "Not offered: windows that would touch a missing command or a gap in the clock."
+    return [ResultTable("split", caption, filled(heads, rows), rows)]
 
 
 _LIBRARIES = ("torch", "numpy", "polars", "pyarrow", "pydantic")
 _SHOWN = 40
 
 
-def reproduce(found: Artefacts) -> list[Section]:
-    """How long things took, and how to repeat them."""
-    return [*_timing(found), _reproduce(found)]
-
-
-def _timing(found: Artefacts) -> list[Section]:
+def timing(found: Artefacts) -> list[Block]:
+    """How long things took."""
     rows: list[dict[str, Any]] = []
     if found.run is not None and found.run.history:
         for stage in dict.fromkeys(row["stage"] for row in found.run.history):
@@ -135,15 +119,15 @@ def _timing(found: Artefacts) -> list[Section]:
         ("each", "each", "seconds"), ("detail", "", "text"),
     )  # fmt: skip
     caption = f"Wall time{f' on {device}' if device else ''}; other work on the machine counts in."
-    lead = "What the numbers cost. Training time is measured by the runs themselves."
-    return [Section("timing", "Timing", lead, (ResultTable("timing", caption, heads, tuple(rows)),))]
+    return [ResultTable("timing", caption, heads, tuple(rows))]
 
 
 def _spent(what: str, count: int, of: str, each: float, detail: str) -> dict[str, Any]:
     return {"what": what, "count": count, "of": of, "seconds": each * count, "each": each, "detail": detail}
 
 
-def _reproduce(found: Artefacts) -> Section:
+def reproduce(found: Artefacts) -> list[Block]:
+    """How to repeat what was done."""
     size, settings = _departures(found)
     blocks: list[Block] = [Listing(tuple(_commands(found, size, settings))), _versions(found)]
     if settings:
@@ -157,8 +141,7 @@ def _reproduce(found: Artefacts) -> Section:
     blocks.append(
         Note("The same seeds, tables and versions give the same numbers; on a CPU with as many threads bit by bit.")
     )
-    lead = "The commands, the versions they ran with, and the hashes that say whether two studies saw the same data."
-    return Section("reproduce", "How to reproduce", lead, tuple(blocks))
+    return blocks
 
 
 def _departures(found: Artefacts) -> tuple[str, Mapping[str, Sequence[Any]]]:
@@ -171,15 +154,9 @@ def _departures(found: Artefacts) -> tuple[str, Mapping[str, Sequence[Any]]]:
     name = found.study.protocol["name"] if found.study else "crossfeed"
     if not config:
         return "compact", {}
-    # What was begun before this was recorded. A copy that has torch leaves this process able to draw on two cores.
-    with in_forked_process(_against_preset, (name, config)) as departures:
-        return departures()
-
-
-def _against_preset(recorded: tuple[str, Mapping[str, Any]]) -> tuple[str, Mapping[str, Sequence[Any]]]:
     from crossfeed.training.run_config import departures
 
-    return departures(*recorded)
+    return departures(name, config)
 
 
 def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -216,7 +193,7 @@ def _commands(found: Artefacts, size: str, departures: Mapping[str, Sequence[Any
 
 
 def _versions(found: Artefacts) -> ResultTable:
-    versions = {"crossfeed, this report": crossfeed.__version__, "Python": platform.python_version()}
+    versions = {"crossfeed, this report": __version__, "Python": platform.python_version()}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):  # a report can be made where torch came without metadata
             versions[name] = version(name)

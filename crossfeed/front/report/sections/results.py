@@ -7,14 +7,14 @@ from typing import Any
 from crossfeed.evaluation.result import Evaluation
 from crossfeed.evaluation.result_view import HEADLINE, LOWEST, fan_charts, headline, horizon_panel, legend_of, size
 from crossfeed.front.report.artefacts import Artefacts, ModelResult
-from crossfeed.front.report.page import Block, FigureChoice, Note, Section, section
+from crossfeed.front.report.page import Block, FigureChoice, Note
 from crossfeed.show.figures import Figure
 from crossfeed.show.tables import ResultTable
 
 _SPACE = "Errors in z-units of the source's train rows; in brackets 95 % over"
 
 
-def errors(found: Artefacts) -> list[Section]:
+def errors(found: Artefacts) -> list[Block]:
     """The headlines of source and target."""
     blocks: list[Block] = []
     own, known = found.evaluation(own=True), found.on_target()
@@ -29,12 +29,7 @@ def errors(found: Artefacts) -> list[Section]:
         blocks.append(replace(headline(known.evaluation), name="target", label="target", caption=caption))
         blocks += _tests(known)
         blocks += [Note(f"{who} is left out: {why}", "fair") for who, why in known.evaluation.excluded.items()]
-    lead = (
-        "The model beside what costs nothing: repeating the last value, and continuing the line. Skill is 1 − error / "
-        "error of persistence: above 0 is better than the last value. RMSE is that of the forecast's mean, MAE that of "
-        "its median. Intervals resample whole runs."
-    )
-    return section("results", "Source and target", lead, blocks)
+    return blocks
 
 
 def _validation(validation: Mapping[str, Any]) -> ResultTable:
@@ -64,7 +59,7 @@ def _tests(known: ModelResult) -> list[Block]:
     return [Note(f"{known.name} run by run (exact sign-flip test, Holm): against {'; against '.join(pairs)}.")]
 
 
-def details(found: Artefacts) -> list[Section]:
+def details(found: Artefacts) -> list[Block]:
     """Where the errors lie."""
     sides = {side: one for side, one in (("target", found.on_target()), ("source", found.on_source())) if one}
     if not sides:
@@ -80,14 +75,10 @@ def details(found: Artefacts) -> list[Section]:
             for table in one.tables("by-channel")
         ]
     blocks += first.tables("by-regime-and-run")
-    lead = (
-        "Where the errors lie. Look for channels left of the line (the last value is better there) and for regimes in "
-        "which the error jumps: start-ups and stops are what a forecast is for."
-    )
-    return section("details", "Errors by horizon, channel, regime and run", lead, blocks)
+    return blocks
 
 
-def calibration(found: Artefacts) -> list[Section]:
+def calibration(found: Artefacts) -> list[Block]:
     """Are the probabilities right? On the target, or on the source while the target is sealed."""
     known = found.on_target() or found.on_source()
     measured = known.evaluation.calibration.get(known.name) if known else None
@@ -99,14 +90,10 @@ def calibration(found: Artefacts) -> list[Section]:
     # Conformal layers are measured by the full suite of an evaluation, never in a sealed pass.
     other = _judged(found.evaluation(own=False))
     blocks += known.tables("conformal") or (other.tables("conformal") if other else [])
-    lead = (
-        "Do the stated probabilities come true? The histogram should be flat: a heap at both ends means too sure, a "
-        "heap in the middle too cautious, one end biased. Coverage should lie on the diagonal, in every regime."
-    )
-    return section("calibration", "Calibration", lead, blocks)
+    return blocks
 
 
-def commands(found: Artefacts) -> list[Section]:
+def commands(found: Artefacts) -> list[Block]:
     """Command use on the target (else on the source), and counterfactuals where a simulator gave the truth."""
     known = found.on_target() or found.on_source()
     blocks: list[Block] = [*known.figures("command-use"), *known.tables("command-use")] if known else []
@@ -114,39 +101,25 @@ def commands(found: Artefacts) -> list[Section]:
         one = _judged(evaluation)
         if one is not None and evaluation.counterfactual is not None:
             blocks += [*one.figures("counterfactual"), *one.tables("counterfactual")]
-    lead = (
-        "The forecast is shown a false plan while the truth stays. A forecast that listens gets worse: a ratio of 1 "
-        "means not listened to. Late and early plans must both cost something, or command and state are off by one row."
-    )
-    return section("commands", "Command use and counterfactuals", lead, blocks)
+    return blocks
 
 
-def forecasts(found: Artefacts) -> list[Section]:
+def forecasts(found: Artefacts) -> list[Block]:
     """Fan charts: forecasts of the target, else of the source, against what happened."""
     for where, known in (("target", found.on_target()), ("source", found.on_source())):
         options = fan_charts(known.evaluation, known.name) if known else {}
         if options:
-            lead = (
-                f"What the model said and what happened on the {where}: the observed line should stay inside the pale "
-                "band nine times out of ten. The windows were chosen by their planned commands alone, one for each "
-                "regime, never by their error."
-            )
-            choice = FigureChoice("forecast-channel", "Channel", options, next(iter(options)))
-            return [Section("forecasts", "Forecasts against truth", lead, (choice,))]
+            return [FigureChoice("forecast-channel", f"Channel of the {where}", options, next(iter(options)))]
     return []
 
 
-def robustness(found: Artefacts) -> list[Section]:
+def robustness(found: Artefacts) -> list[Block]:
     """How the forecast bears broken, missing and slower sensors: on the target if it was run there, else the source."""
     both = (found.evaluation(own=False), found.evaluation(own=True))
     known = next((one for one in map(_judged, both) if one is not None and one.tables("robustness")), None)
     if known is None:
         return []
-    lead = (
-        "The context is corrupted, the truth stays. A ratio of 1 is unharmed; coverage should stay near 90 % even "
-        "where the error grows, or the model does not know that it does not know."
-    )
-    return section("robustness", "Robustness", lead, [*known.figures("robustness"), *known.tables("robustness")])
+    return [*known.figures("robustness"), *known.tables("robustness")]
 
 
 def _judged(found: Evaluation | None) -> ModelResult | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.front.report.artefacts import Artefacts
-from crossfeed.front.report.page import Block, Note, Section, Tone, section
+from crossfeed.front.report.page import Block, Note, Tone
 from crossfeed.front.report.study_facts import StudyFacts, over_seeds
 from crossfeed.show.figures import Dot, Dots, Figure
 from crossfeed.show.tables import ResultTable, columns, filled, number, plural
@@ -30,7 +30,7 @@ from crossfeed.study.tables import (
 _TARGET = {"rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %"}
 
 
-def ranking(found: Artefacts) -> list[Section]:
+def ranking(found: Artefacts) -> list[Block]:
     """The ranking, as far as runs are finished."""
     study = found.study
     if study is None or not study.ranking:
@@ -46,12 +46,7 @@ def ranking(found: Artefacts) -> list[Section]:
         _matrix(study),
     ]
     blocks += _confirmation(study)
-    decides = "median and MAD" if study.score == "robust" else "mean and standard deviation"
-    lead = (
-        f"Candidates by the {study.score} score ({decides} of the pool decide what is large), measured on source "
-        "validation alone. Lower is better; look whether the leader leads in most components or in one."
-    )
-    return section("ranking", "Ranking", lead, blocks)
+    return blocks
 
 
 def _outcomes(study: StudyFacts) -> ResultTable:
@@ -122,7 +117,7 @@ def _confirmation(study: StudyFacts) -> list[Block]:
     return [Note(f"Confirmation: leading were {found.history}; {stands}.", "good" if found.stable else "fair")]
 
 
-def ledger(found: Artefacts) -> list[Section]:
+def ledger(found: Artefacts) -> list[Block]:
     """The history of a study; a run alone has none."""
     study = found.study
     if study is None:
@@ -155,11 +150,7 @@ def ledger(found: Artefacts) -> list[Section]:
         )  # fmt: skip
         blocks.append(ResultTable("openings", "Every opening of the target.", heads, rows))
     blocks.append(ledger_table(study.ledger))
-    lead = (
-        "The order in which things happened: candidates first, then the lock, then the target, once. Compare the head "
-        "hash with the one that was kept elsewhere."
-    )
-    return section("ledger", "Lock and ledger", lead, blocks)
+    return blocks
 
 
 def _verification(found: Artefacts) -> Note:
@@ -172,7 +163,7 @@ def _verification(found: Artefacts) -> Note:
     return Note(f"{told} Ledger head {check.head}.", "good")
 
 
-def ablation(found: Artefacts) -> list[Section]:
+def ablation(found: Artefacts) -> list[Block]:
     """Every declaration of the ledger with as much as is known about it."""
     study = found.study
     declared = study.entries("declaration") if study else []
@@ -181,11 +172,7 @@ def ablation(found: Artefacts) -> list[Section]:
     blocks: list[Block] = []
     for entry in declared:
         blocks += _declaration(study, entry.content)
-    lead = (
-        "Arms that were declared before any of their runs existed, with the condition under which they might open the "
-        "target. Look at errors and calibration together: instance normalisation can buy the one with the other."
-    )
-    return section("ablation", "Declared ablations", lead, blocks)
+    return blocks
 
 
 def _declaration(study: StudyFacts, content: Mapping[str, Any]) -> list[Block]:
@@ -279,7 +266,7 @@ def _arms_table(name: str, source: Mapping[str, Any], target: Mapping[str, Any])
     return ResultTable(f"ablation-{name}", caption, filled(heads, rows), tuple(rows), lowest=lowest)
 
 
-def contrasts(found: Artefacts) -> list[Section]:
+def contrasts(found: Artefacts) -> list[Block]:
     """Every contrast of the study that has numbers."""
     study = found.study
     lines = [line for line in study.contrasts if line.mean == line.mean] if study else []
@@ -288,11 +275,7 @@ def contrasts(found: Artefacts) -> list[Section]:
         blocks += _contrast(name, [line for line in lines if line.contrast == name])
     if study and study.held_out:
         blocks.append(machines_table(study.held_out))
-    lead = (
-        "One factor at a time against a reference, paired by seed on one split. Read the interval and the number of "
-        "seeds on which the arm is better; p values that so few pairs cannot reach are not spoken of."
-    )
-    return section("contrasts", "Contrasts", lead, blocks)
+    return blocks
 
 
 def _contrast(name: str, lines: list[ContrastLine]) -> list[Block]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfeed.front.report.artefacts import Artefacts, RunFacts
-from crossfeed.front.report.page import Block, Note, Section, section
+from crossfeed.front.report.page import Block, Note
 from crossfeed.front.report.study_facts import StudyFacts
 from crossfeed.show.figures import XY, Dot, Dots, Figure, Line
 from crossfeed.show.tables import ResultTable, columns
@@ -15,7 +15,7 @@ NO_LATENTS = "This network compares no latents with each other: there are no lat
 _STAGES = {"pretrain": "Pretraining", "finetune": "Fine-tuning"}
 
 
-def training(found: Artefacts) -> list[Section]:
+def training(found: Artefacts) -> list[Block]:
     """How the shown run learned."""
     run = found.run
     if run is None or not run.history:
@@ -23,14 +23,10 @@ def training(found: Artefacts) -> list[Section]:
     has_latents = any(row.get("target_rank") is not None for row in run.history)
     blocks: list[Block] = [_losses(run), _health(run)] if has_latents else [_forecasts(run), Note(NO_LATENTS, "good")]
     if run.summary:
-        blocks.append(_stages(run.summary))
+        blocks.append(_stages(run.name, run.summary))
     else:
         blocks.insert(0, Note(f"The run is under way: {len(run.history)} epochs so far.", "next"))
-    lead = (
-        f"How '{run.name}' learned. Validation should fall and then flatten; a curve that rises while training "
-        "still falls means memorising."
-    )
-    return section("training", "Training", lead, blocks)
+    return blocks
 
 
 def _line(rows: Sequence[Mapping[str, Any]], key: str, name: str, colour: int, style: Any = "line") -> Line:
@@ -120,7 +116,7 @@ def _health(run: RunFacts) -> Figure:
     return Figure("latent-health", caption, tuple(panels), legend)
 
 
-def _stages(summary: Mapping[str, Any]) -> ResultTable:
+def _stages(run: str, summary: Mapping[str, Any]) -> ResultTable:
     rows = tuple(
         {
             "stage": _STAGES.get(stage, stage), "epochs": facts["epochs"], "kept": facts["best_epoch"] + 1,
@@ -134,10 +130,10 @@ def _stages(summary: Mapping[str, Any]) -> ResultTable:
         ("stage", "stage", "text"), ("epochs", "epochs", "count"), ("kept", "kept epoch", "count"), ("score", "score"),
         *(latents if any(row["target_rank"] is not None for row in rows) else ()), ("seconds", "time", "seconds"),
     )  # fmt: skip
-    return ResultTable("training-stages", "The stages of the run and the epochs that were kept.", heads, rows)
+    return ResultTable("training-stages", f"The stages of '{run}' and the epochs that were kept.", heads, rows)
 
 
-def gate(found: Artefacts) -> list[Section]:
+def gate(found: Artefacts) -> list[Block]:
     """Every finished run of a study at the gate."""
     if found.study is None:
         return []
@@ -151,12 +147,7 @@ def gate(found: Artefacts) -> list[Section]:
         if out
         else f"All {len(rows)} finished runs passed."
     )
-    lead = (
-        "A run whose latents collapsed in pretraining, whose loss was no number or whose saved file does not repeat "
-        "its numbers is kept out; a collapse after fine-tuning is flagged and costs points."
-    )
-    blocks = (Note(told, "fair" if out else "good"), *_gate_blocks(rows, health))
-    return [Section("gate", "Collapse gate", lead, blocks)]
+    return [Note(told, "fair" if out else "good"), *_gate_blocks(rows, health)]
 
 
 def _gate_rows(study: StudyFacts, health: dict[str, Any]) -> list[dict[str, Any]]:
