@@ -1,5 +1,6 @@
 """The library's AdamW over exactly the parameters a stage trains, each in one group: decayed or not."""
 
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,20 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import TrainingConfig
 
 
+class _AdamW(torch.optim.AdamW):
+    """The library's own, without the marks for its compiler: the first of them imports it, seconds of a core."""
+
+    add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
 def adamw(
     groups: Sequence[tuple[Sequence[Tensor], float]], learning_rate: Tensor, captured: bool = False
 ) -> torch.optim.AdamW:
     """Parameters with their weight decay; the learning rate is a tensor that others may change between two steps."""
     parts = [{"params": list(parameters), "weight_decay": decay} for parameters, decay in groups]
-    return torch.optim.AdamW(parts, lr=learning_rate, fused=True, capturable=captured)
+    return _AdamW(parts, lr=learning_rate, fused=True, capturable=captured)
 
 
 def parameter_groups(model: WorldModel, stage: Stage, decay_everything: bool) -> dict[str, dict[str, nn.Parameter]]:

@@ -1,7 +1,8 @@
 """The interface of everything that is forecast: a marginal distribution for each entry of any shape.
 
 A forecast of B windows, H horizons and C channels has entries BHC. Scores work entry by entry, on the device and in the
-type of the parameters, never ask the host for a number and carry all constants, log(2 pi) / 2 of the Gaussian included."""
+type of the parameters, never ask the host for a number and carry all constants, log(2 pi) / 2 of the Gaussian included.
+"""
 
 import math
 from abc import ABC, abstractmethod
