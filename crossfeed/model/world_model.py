@@ -14,7 +14,18 @@ from crossfeed.errors import ConfigError
 from crossfeed.model.delayed_plans import plans_by_delay
 from crossfeed.model.distribution import Distribution
 from crossfeed.model.forecast import Forecast, forecast
-from crossfeed.model.interface import Context, Latents, Losses, Plan, Prediction, ProcessGroup, Rows, Stage, Views
+from crossfeed.model.interface import (
+    Context,
+    Latents,
+    Losses,
+    PackedPrecision,
+    Plan,
+    Prediction,
+    ProcessGroup,
+    Rows,
+    Stage,
+    Views,
+)
 from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
@@ -119,6 +130,10 @@ class WorldModel(nn.Module, ABC):
     @abstractmethod
     def decode_paths(self, rows: Any, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """What follows each of B sampled paths under one plan, as `decode_rows`, of some channels only."""
+
+    @abstractmethod
+    def packed_parts(self, precision: PackedPrecision) -> tuple[nn.Module, ...]:
+        """The parts that forecast faster on a CPU from weights that are laid out for it; none where that is no gain."""
 
     @abstractmethod
     def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:

@@ -71,7 +71,7 @@ def tensorboard_writer() -> Callable[[Path], Callable[[Row], None]]:
     return open_writer
 
 
-# The diary of a run: `log.txt` in its folder, with the lines a person would want to read afterwards.
+# `log.txt` in the folder of a run, with the lines a person would want to read afterwards.
 
 
 LOG = "log.txt"
@@ -108,7 +108,7 @@ def run_log(folder: Path, facts: Mapping[str, str]) -> Iterator[Callable[[Row], 
 
 
 def facts_of(data: TrainingData, config: RunConfig, device: torch.device, precision: str) -> dict[str, str]:
-    """What stands at the top of the diary; the whole configuration is in config.yaml beside it."""
+    """What stands at the top of the log; the whole configuration is in config.yaml beside it."""
     training = config.training
     epochs = f"{training.pretrain_epochs} + {training.finetune_epochs} epochs at most"
     return {

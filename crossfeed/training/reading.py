@@ -4,35 +4,32 @@ W windows of the set, B windows of a batch, H horizons, C sensors, D latent widt
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.distribution import Distribution, Mixture
-from crossfeed.model.interface import Latents, Plan, Prediction
+from crossfeed.model.interface import Latents, Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.hardware import CapturedStep, autocast
 from crossfeed.training.seeds import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What the model makes of a batch without masks, and what really followed; the next batch may overwrite it."""
 
-    prediction: Prediction
+    distribution: Distribution
     future_x_BHC: Tensor
     future_m_BHC: Tensor
-    latents: Latents | None
-    """Where they were asked for, of a network that compares them."""
+    latents: Latents | None  # where they were asked for, of a network that compares them
 
     def first(self, count: int) -> "Reading":
         """The first windows of the batch."""
-        latents = self.latents
-        if latents is not None:
-            latents = Latents(**{field.name: getattr(latents, field.name)[:count] for field in fields(latents)})
-        return Reading(self.prediction[:count], self.future_x_BHC[:count], self.future_m_BHC[:count], latents)
+        latents = None if self.latents is None else Latents(*(part[:count] for part in self.latents))
+        return Reading(self.distribution[:count], self.future_x_BHC[:count], self.future_m_BHC[:count], latents)
 
 
 class WindowReader:
@@ -80,7 +77,7 @@ class WindowReader:
             context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
             prediction = model.decode(context, Plan.of(planned, model.horizons))
             latents = model.latents(batch, prediction) if self.latents else None
-        self._reading = Reading(prediction, batch.future_x_BHC, batch.future_m_BHC, latents)
+        self._reading = Reading(prediction.distribution, batch.future_x_BHC, batch.future_m_BHC, latents)
 
 
 # Forecast errors in z-space, summed on the device over batches and read once at the end.

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from crossfeed.model.interface import Stage, Views
+from crossfeed.model.interface import Latents, Stage, Views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
 from crossfeed.training.hardware import CapturedStep, autocast
@@ -167,9 +167,9 @@ class Validator:
             return Health({}, ())
         fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
         sides = {
-            "context": latent_health(test[3]),
-            "target": latent_health(test[4].flatten(0, 1)),
-            "predicted": latent_health(test[5].flatten(0, 1)),
+            "context": latent_health(test.pooled_BD),
+            "target": latent_health(test.target_BHD.flatten(0, 1)),
+            "predicted": latent_health(test.predicted_BHD.flatten(0, 1)),
         }
         values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
@@ -190,7 +190,7 @@ class Validator:
         index_W = self.windows_W if machine is None else self.windows_of(machine)
         other_W = index_W.roll(max(1, len(index_W) // 2)) if shuffle_commands else None
         for reading in self._reader("validation", latents=False)(index_W, other_W):
-            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
+            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.distribution)
         return sums.scores()
 
     def windows_of(self, machine: str) -> Tensor:
@@ -203,7 +203,7 @@ class Validator:
         """CRPS on the same windows as another machine with fewer sensors might show them; the proxy of a transfer."""
         total = torch.zeros(2, dtype=torch.float64, device=self.device)
         for reading in self._reader("validation", latents=False, other=True)(self.windows_W):
-            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            crps_BHC = reading.distribution.crps(reading.future_x_BHC).double()
             total[0] += torch.where(reading.future_m_BHC, crps_BHC, 0.0).sum()
             total[1] += reading.future_m_BHC.sum()
         return float(total[0] / total[1].clamp(min=1.0))
@@ -216,7 +216,7 @@ class Validator:
         for reading in self._reader("validation", latents=False)(self.windows_W):
             present_BHC = reading.future_m_BHC
             machine_B = self.validation.machine_W[self.windows_W[read : read + len(present_BHC)]]
-            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            crps_BHC = reading.distribution.crps(reading.future_x_BHC).double()
             own_B2 = torch.stack([torch.where(present_BHC, crps_BHC, 0.0).sum((1, 2)), present_BHC.sum((1, 2))], 1)
             sums_M2.index_add_(0, machine_B, own_B2)
             read += len(present_BHC)
@@ -236,18 +236,11 @@ class Validator:
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
         return torch.split(index_W[: len(index_W) // size * size], size)
 
-    def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
-        """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
-        pieces = []
-        for reading in self._reader(part, latents=True)(index_W):
-            found = reading.latents
-            assert found is not None, "only a network that compares latents is asked for them"
-            latents = (
-                found.state_BD, found.future_x_BHC, reading.future_m_BHC, found.pooled_BD, found.target_BHD,
-                found.predicted_BHD,
-            )  # fmt: skip
-            pieces.append(tuple(piece.clone() for piece in latents))
-        return tuple(torch.cat(piece) for piece in zip(*pieces, strict=True))
+    def _latents(self, part: Part, index_W: Tensor) -> Latents:
+        """The latents of all these windows."""
+        readings = self._reader(part, latents=True)(index_W)
+        pieces = [[piece.clone() for piece in reading.latents] for reading in readings if reading.latents is not None]
+        return Latents(*(torch.cat(piece) for piece in zip(*pieces, strict=True)))
 
     def _reader(self, part: Part, latents: bool, other: bool = False) -> WindowReader:
         """The reader of a part; as many windows at once as go through the network in a training step."""
