@@ -1,7 +1,8 @@
 """One file holds a model: safetensors with configuration, schema, normaliser, provenance and hashes in its metadata.
 
 Reading is strict. Nothing in the file is executed, every part is checked against its hash before it is used, and a
-part that was changed is named."""
+part that was changed is named.
+"""
 
 import hashlib
 import json
@@ -19,13 +20,14 @@ from torch import Tensor
 from crossfeed import __version__
 from crossfeed.errors import CheckpointError, CrossfeedError
 from crossfeed.files import atomic_file
-from crossfeed.model.config import parse_model
-from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.config import JepaConfig, SensorConfig, parse_model
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
 FORMAT = "crossfeed-model/1"
+MODEL, FLEET = "model.safetensors", "fleet"
+# What training writes besides the model, and never what somebody means who names the folder.
+_BESIDES = ("pretrained.safetensors",)
 _TEXTS = ("config", "schema", "normaliser", "provenance")
 _REMEDY = "Restore the file from where it was made, or train again."
 
@@ -181,16 +183,8 @@ def _finite(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
-# Find the model that a path means: a file, the folder of a run or of an adaptation, or `fleet`, which we ship.
-
-
-MODEL, FLEET = "model.safetensors", "fleet"
-# What training writes besides the model, and never what somebody means who names the folder.
-_BESIDES = ("pretrained.safetensors",)
-
-
 def locate_model(path: Path | str) -> Path:
-    """The model file itself, the only model in a folder, or the shipped model of many machines."""
+    """The model file itself, the only one in the folder of a run or an adaptation, or `fleet`, which we ship."""
     path = Path(path)
     if str(path) == FLEET and not path.exists():
         return Path(str(files("crossfeed") / "model" / "fleet.safetensors"))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.config import JepaConfig, SensorConfig
 from crossfeed.model.delayed_plans import plans_by_delay
 from crossfeed.model.distribution import Distribution
 from crossfeed.model.forecast import Forecast, forecast
@@ -26,10 +27,8 @@ from crossfeed.model.interface import (
     Stage,
     Views,
 )
-from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.schema import Schema
 from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.normalise import Normaliser
@@ -217,9 +216,6 @@ class WorldModel(nn.Module, ABC):
         check_tensors(file.path, file.tensors, model.state_dict())
         model.load_state_dict(file.tensors)
         return model.to(device).eval()
-
-
-# The device a model lives on, by its name on the command line.
 
 
 def choose_device(name: str) -> torch.device:

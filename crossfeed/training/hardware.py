@@ -1,6 +1,7 @@
-"""A fast training step on a GPU by the library alone: bf16, compiled losses, the whole step captured in a graph.
+"""How a step runs here, by the library alone: bf16, compiled losses, the step captured in a graph, several processes.
 
-Everything here changes how the numbers are computed, not which: the plain path on the CPU is the reference."""
+Everything here changes how the numbers are computed, not which: the plain path on the CPU is the reference.
+"""
 
 import gc
 import os
@@ -118,9 +119,6 @@ def compiled(function: Callable[P, R], backend: str = "inductor", required: bool
         return result
 
     return call
-
-
-# One run on several devices, started by torchrun: every process takes its share of each batch.
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""The library's AdamW over exactly the parameters a stage trains, each in one group: decayed or not."""
+"""What moves the weights of a stage: the library's AdamW, schedules, and the average that is validated and kept.
+
+Schedules are computed for all steps at once, so that a step never asks the host.
+"""
 
 import inspect
 import math
@@ -50,9 +53,6 @@ def build_optimiser(
     return adamw([(list(part.values()), decay[kind]) for kind, part in groups.items() if part], learning_rate, captured)
 
 
-# The average of the weights over the last steps: what is validated and kept, while training goes on with its own.
-
-
 class WeightAverage:
     """A copy of trained parameters that follows them slowly; lives on their device and never asks the host."""
 
@@ -89,9 +89,6 @@ class WeightAverage:
     @torch.no_grad()
     def _set(self, weights: list[Tensor]) -> None:
         torch._foreach_copy_(self._own, weights)
-
-
-# Learning rate and teacher momentum as functions of the step, precomputed so that a step never asks the host.
 
 
 def learning_rates(config: TrainingConfig, steps: int) -> Tensor:

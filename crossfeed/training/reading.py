@@ -1,6 +1,7 @@
-"""Whole windows through the model, batch by batch; on a GPU one batch is captured and replayed.
+"""Whole windows through the model, batch by batch, sums of forecast errors, and what is calibrated after training.
 
-W windows of the set, B windows of a batch, H horizons, C sensors, D latent width."""
+On a GPU one batch is captured and replayed. W windows of the set, B of a batch, H horizons, C sensors, D latent width.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,6 +17,12 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.training.hardware import CapturedStep, autocast
 from crossfeed.training.seeds import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
+
+NOMINAL = 0.9
+WIDENINGS = tuple(1.0 + 0.05 * step for step in range(41))  # never narrower: what is not needed is not taken
+USUAL = 0.99  # share of windows about which members disagree less than the threshold
+BATCH = 256
+MOST_WINDOWS = 4096
 
 
 class Reading(NamedTuple):
@@ -80,9 +87,6 @@ class WindowReader:
         self._reading = Reading(prediction.distribution, batch.future_x_BHC, batch.future_m_BHC, latents)
 
 
-# Forecast errors in z-space, summed on the device over batches and read once at the end.
-
-
 @dataclass(frozen=True, slots=True)
 class ForecastScores:
     """Errors of one forecaster over a set of windows; None for what a point forecast lacks."""
@@ -97,7 +101,7 @@ class ForecastScores:
 
 
 class ForecastSums:
-    """Running sums for one forecaster; `add` never asks the host for a number."""
+    """Running sums of errors in z-space for one forecaster; `add` never asks the host for a number."""
 
     def __init__(self, horizons: tuple[int, ...], sensors: tuple[str, ...], device: torch.device) -> None:
         self.horizons, self.sensors = horizons, sensors
@@ -144,19 +148,9 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-# After training, once, on source validation: how wide forecasts have to be, and by how much members may disagree.
-
-
-NOMINAL = 0.9
-WIDENINGS = tuple(1.0 + 0.05 * step for step in range(41))  # never narrower: what is not needed is not taken
-USUAL = 0.99  # share of windows about which members disagree less than the threshold
-BATCH = 256
-MOST_WINDOWS = 4096
-
-
 @torch.no_grad()
 def calibrate(model: WorldModel, validation: WindowSet) -> None:
-    """Fit variance inflation and disagreement threshold to these windows, where the model has them.
+    """Once, after training: fit variance inflation and disagreement threshold to these windows, if the model has them.
 
     The inflation at each horizon is the smallest with which so many targets as promised lie inside.
     """

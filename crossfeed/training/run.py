@@ -16,7 +16,6 @@ from crossfeed.logs.table import Table
 from crossfeed.model.model_file import ModelFile, locate_model, read_model_file
 from crossfeed.model.world_model import WorldModel, choose_device
 from crossfeed.processes import wide_products
-from crossfeed.training.budget import planned
 from crossfeed.training.checkpoint import TrainingState, load_state, remove_state
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.folder import RunFolder, open_folder, sole_process
@@ -32,17 +31,15 @@ from crossfeed.training.pretrained import (
     initialise,
 )
 from crossfeed.training.reading import calibrate
-from crossfeed.training.run_config import RunConfig, departures
+from crossfeed.training.run_config import RunConfig, departures, planned
 from crossfeed.training.seeds import Purpose, derive, generator, own_randomness, steps_in_epoch
 from crossfeed.training.summary import data_facts, environment, stage_facts, validation_facts
 from crossfeed.training.synthetic_plans import SyntheticPlans
 from crossfeed.training.validate import Validator
 from crossfeed.windows.split_tables import without_machines
 
-# Both stages of a run, one after the other, and the files that it leaves behind.
-
-
 Facts = dict[str, Any]
+FEWEST_VALIDATION_WINDOWS = 8
 
 
 def fresh_model(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:
@@ -128,9 +125,6 @@ def _written(
     }
     write_sealed(run.folder.summary, summary)
     return summary
-
-
-FEWEST_VALIDATION_WINDOWS = 8
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Windows, batches and masks are the same in every epoch, and for every candidate that shares split and protocol seed.
 
-B windows."""
+B windows.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +23,17 @@ from crossfeed.windows.augment import MachineAugmentation, MachineChanges
 from crossfeed.windows.corrupt import MaskConfig, schema_view, validation_masks, window_draw
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-# The loss terms of fixed validation batches, summed on the device; on a GPU one batch is captured and replayed.
+VIEWS = 2
+SCORED_IN_THE_PAPER = ("latent", "vicreg")
+Part = Literal["train", "validation"]
+# What another machine is taken to be where only one is at hand: stronger than what training shows.
+OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
+UNMASKED = MaskConfig(mode="none")
+FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
 
 
 class LossPass:
-    """Masks that depend on the window alone, both views, all terms of a stage, and the scale-free latent error."""
+    """The loss terms of fixed batches, under masks that depend on the window alone, and the scale-free latent error."""
 
     def __init__(
         self, model: WorldModel, windows: WindowSet, config: RunConfig, stage: Stage, precision: str, captured: bool
@@ -95,15 +102,6 @@ class ErrorOverVariance:
         count_H1, first_HD, second_HD, error = self._sums
         variance = (second_HD - first_HD.square() / count_H1.clamp(min=1.0)).sum()
         return float(error / variance.clamp(min=torch.finfo(torch.float64).tiny))
-
-
-VIEWS = 2
-SCORED_IN_THE_PAPER = ("latent", "vicreg")
-Part = Literal["train", "validation"]
-# What another machine is taken to be where only one is at hand: stronger than what training shows.
-OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
-UNMASKED = MaskConfig(mode="none")
-FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.logs.table import Table
-from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training import synthetic_plans
 from crossfeed.training.synthetic_plans import SyntheticPlans

@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from crossfeed.model.config import JepaConfig
 from crossfeed.model.distribution import Distribution, Gaussian
 from crossfeed.model.interface import (
     Latents,
@@ -21,7 +22,6 @@ from crossfeed.model.interface import (
     Stage,
     Views,
 )
-from crossfeed.model.jepa.config import JepaConfig
 from crossfeed.model.jepa.encoder import Encoder, TargetEncoder
 from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, loss_terms
 from crossfeed.model.jepa.predictor import Anchor, Head, Predictor, Recovery

@@ -10,12 +10,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from crossfeed.model.config import ForecastObjectiveConfig, SensorConfig
 from crossfeed.model.delayed_plans import delayed_steps, plans_by_delay, slot_and_delay
 from crossfeed.model.distribution import Distribution, Mixture
 from crossfeed.model.interface import Losses, PackedPrecision, Plan, Prediction, ProcessGroup, Rows, Stage, Views
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig, Statistics
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
-from crossfeed.model.sensors.config import ForecastObjectiveConfig, SensorConfig
 from crossfeed.model.sensors.members import member_norm
 from crossfeed.model.sensors.network import (
     AskedHorizons,

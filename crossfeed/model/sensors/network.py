@@ -11,11 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Rows
 from crossfeed.model.parts.blocks import Dropout
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.sensors.members import (
     ChannelEmbedding,

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError
 from crossfeed.logs.table import Table
+from crossfeed.model.config import ForecastObjectiveConfig
 from crossfeed.model.interface import Stage, Views
-from crossfeed.model.sensors.config import ForecastObjectiveConfig
 from crossfeed.training.hardware import compiled
 from tests.training.sensor_run import sensor_model
 from tests.training.test_step import make_step
