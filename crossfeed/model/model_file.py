@@ -102,7 +102,11 @@ def check_tensors(path: Path | str, found: dict[str, Tensor], wanted: dict[str, 
         for name, tensor in wanted.items()
         if name in found and (found[name].shape, found[name].dtype) != (tensor.shape, tensor.dtype)
     ]
-    broken = [f"{name} holds values that are no numbers" for name, tensor in found.items() if not _finite(tensor)]
+    broken = [
+        f"{name} holds values that are no numbers"
+        for name, tensor in found.items()
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all())
+    ]
     problems = [f"{name} is missing" for name in missing] + [f"{name} is unexpected" for name in unexpected]
     if problems := problems + wrong + broken:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
@@ -177,10 +181,6 @@ def _digests(texts: dict[str, str], tensors: dict[str, Tensor]) -> dict[str, str
 
 def _content_hash(digests: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
-
-
-def _finite(tensor: Tensor) -> bool:
-    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
 
 
 def locate_model(path: Path | str) -> Path:

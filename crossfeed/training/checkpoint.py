@@ -44,6 +44,7 @@ class Best:
 
 
 STATE = "state.safetensors"
+_PARTS = ("model", "optimiser", "average")  # of a state, beside the best weights in their own file
 _REMEDY = "Start the run again in another folder, or delete the state file to begin anew."
 
 
@@ -73,9 +74,7 @@ def save_state(folder: Path, state: TrainingState) -> None:
         "best_file": best.name if state.best_model else None,
         "history": state.history,
     }
-    tensors = {f"model/{name}": tensor for name, tensor in state.model.items()}
-    tensors |= {f"optimiser/{name}": tensor for name, tensor in state.optimiser.items()}
-    tensors |= {f"average/{name}": tensor for name, tensor in state.average.items()}
+    tensors = {f"{part}/{name}": tensor for part in _PARTS for name, tensor in getattr(state, part).items()}
     write_tensors(folder / STATE, tensors, {"crossfeed_state": json.dumps(facts)})
     _remove_best(folder, but=best.name if state.best_model else None)
 
@@ -90,15 +89,17 @@ def load_state(folder: Path, device: torch.device) -> TrainingState | None:
         facts = json.loads(metadata["crossfeed_state"])
         _remove_best(folder, but=facts["best_file"])
         best_model = read_tensors(folder / facts["best_file"], device)[0] if facts["best_file"] else {}
+        parts: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = tensor
         return TrainingState(
             stage=facts["stage"],
             epoch=facts["epoch"],
             best=Best(**facts["best"]),
             history=facts["history"],
-            model=_part(tensors, "model/"),
-            optimiser=_part(tensors, "optimiser/"),
             best_model=best_model,
-            average=_part(tensors, "average/"),
+            **parts,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"The training state {path} is not one of ours: {error!r}.", remedy=_REMEDY) from error
@@ -169,10 +170,6 @@ def _remove_best(folder: Path, but: str | None) -> None:
             best.unlink(missing_ok=True)
 
 
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 class Saver:
     """Saves states of a run, one after another; `behind` lets the caller go on before a state is on disk.
 
@@ -190,16 +187,8 @@ class Saver:
         if not self._behind:
             save_state(self.folder, state)
             return
-        parts = (state.model, state.optimiser, state.average, state.best_model)
-        model, optimiser, average, best_model = (_on_host(part) for part in parts)
-        copied = replace(
-            state,
-            history=list(state.history),
-            model=model,
-            optimiser=optimiser,
-            average=average,
-            best_model=best_model,
-        )
+        parts: dict[str, Any] = {part: _on_host(getattr(state, part)) for part in (*_PARTS, "best_model")}
+        copied = replace(state, history=list(state.history), **parts)
         arrived = None
         if any(tensor.is_cuda for tensor in state.model.values()):
             arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]

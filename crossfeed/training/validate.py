@@ -61,13 +61,10 @@ class LossPass:
         means = dict(zip(self.names, (self._sum_T / len(parts)).tolist(), strict=True))
         return means, self._ratio.value()
 
-    def _views(self, batch: WindowBatch) -> Views:
-        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
-        return Views(m_BKC, schema_view(m_BKC, self.config.latents.schema_keep, self._draws))
-
     def _add(self) -> None:
         batch = self.windows.batch(self._index_B)
-        views = self._views(batch)
+        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
+        views = Views(m_BKC, schema_view(m_BKC, self.config.latents.schema_keep, self._draws))
         with autocast(self.precision, self.device):
             terms, predicted_BHD, target_BHD = self.model.losses(batch, views, self.stage, self.config.latents)
         assert predicted_BHD is not None
