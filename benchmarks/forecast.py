@@ -23,9 +23,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from crossfeed.evaluation.opened_model import WorldModelForecaster
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.config import JepaConfig, Size
 from crossfeed.model.live import LiveForecaster, PackedLinear, has_bfloat16, packed
-from crossfeed.model.network_config import Size
 from crossfeed.model.presets import crossfeed, mended, paper
 from crossfeed.model.world_model import WorldModel
 from crossfeed.processes import wide_products

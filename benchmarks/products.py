@@ -23,9 +23,8 @@ from crossfeed.configuration import override
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.world_model import WorldModel
 from crossfeed.processes import begin_own_command, gains, wide_products
-from crossfeed.training.budget import planned
 from crossfeed.training.data import TrainingData, prepare
-from crossfeed.training.run_config import RunConfig, resolve_config
+from crossfeed.training.run_config import RunConfig, planned, resolve_config
 from crossfeed.training.step import TrainStep
 
 STEPS = 512

@@ -92,9 +92,9 @@ def choose_pretrained(
     forecasts its validation windows better than their last value; other commands are learned. A run that is resumed,
     whose configuration is `saved`, keeps what it began with.
     """
+    from crossfeed.model.config import SensorConfig
     from crossfeed.model.model_file import read_model_file
     from crossfeed.model.new_machine import shares_a_command
-    from crossfeed.model.sensors.config import SensorConfig
     from crossfeed.training.pretrained import beats_last_value
     from crossfeed.windows.split_tables import DataConfig
 

@@ -1,6 +1,7 @@
 """Forecasts in physical units: named histories and planned commands in, distributions of named sensors out.
 
-W windows, H horizons, C sensors."""
+W windows, H horizons, C sensors.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
     from crossfeed.model.world_model import WorldModel
-    from crossfeed.show.figures import Figure
-if TYPE_CHECKING:
     from crossfeed.schema import Schema
+
+_MOST_PANELS, _MOST_COMMANDS = 6, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,23 @@ class Forecast(ShownByTables):
         """One row per window, horizon and sensor; quantiles in columns named q0.05 and so on."""
         import polars
 
-        return polars.DataFrame(columns(self, levels))
+        shape = self.mean.shape if self.mean.ndim == 3 else (1, *self.mean.shape)
+        window, horizon, sensor = (axis.ravel() for axis in np.indices(shape))
+        rows_ahead = np.array(self.horizons)[horizon]
+        quantiles = dict(zip(levels, self.quantiles(levels))) if levels else {}
+        columns = {
+            "window": window,
+            "horizon": rows_ahead,
+            **({"seconds": rows_ahead * self.period} if self.period is not None else {}),
+            "sensor": np.array(self.sensors)[sensor],
+            **({"unit": np.array(self.units)[sensor]} if self.units else {}),
+            "measured": np.isin(np.array(self.sensors), self.measured)[sensor],
+            "mean": self.mean.ravel(),
+            "median": self.median.ravel(),
+            "standard_deviation": self.standard_deviation.ravel(),
+            **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
+        }
+        return polars.DataFrame(columns)
 
     def to_pandas(self, levels: Sequence[float] = (0.05, 0.95)) -> Any:
         """The same rows as a pandas frame."""
@@ -122,17 +139,57 @@ class Forecast(ShownByTables):
         """A figure of one window: the past, the median and the intervals of 50 and 90 % of the named sensors."""
         from crossfeed.show.drawing import draw
 
-        return draw(figure(self, [sensors] if isinstance(sensors, str) else sensors))
+        return draw(self.figure([sensors] if isinstance(sensors, str) else sensors))
 
-    def figures(self) -> "list[Figure]":
+    def figures(self) -> list[Figure]:
         """The same as data, where the forecast is of one window."""
+        return [self.figure()] if self.mean.ndim == 2 else []
 
-        return [figure(self)] if self.mean.ndim == 2 else []
+    def figure(self, sensors: Sequence[str] = ()) -> Figure:
+        """One panel per sensor: measured rows, then median and intervals at each horizon; the commands below."""
+        if self.mean.ndim == 3:
+            raise ConfigError(
+                f"A figure shows one window, not {self.mean.shape[0]}.", expected="the forecast of one history"
+            )
+        unknown = [name for name in sensors if name not in self.measured]
+        if unknown:
+            raise ConfigError(
+                f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(self.measured)}"
+            )
+        spindle_first = sorted(self.measured, key=lambda name: not name.startswith("spindle"))
+        chosen, shown = list(sensors) or spindle_first[:_MOST_PANELS], self.shown
+        # Commands that move in the rows shown come first.
+        standing = sorted(shown.commands if shown else (), key=lambda part: not np.ptp([*part.past, *part.planned]))
+        panels = [_panel(self, name) for name in chosen]
+        panels += [_command_panel(command, self) for command in standing[:_MOST_COMMANDS]]
+        legend = [("median", 0, "line"), ("90 %, darker 50 %", 0, "band")]
+        legend += [("measured", INK, "line")] if shown else []
+        legend += [("what followed", INK, "dashed")] if shown and shown.truth is not None else []
+        return Figure("forecast", shown.title if shown else "", tuple(panels), tuple(legend))
 
     def tables(self) -> list[ResultTable]:
-        """Median and interval of every measured sensor at every horizon."""
-
-        return [table(self)]
+        """Median and central 90 % interval of every measured sensor at every horizon; of many windows what there is."""
+        period = self.period
+        ahead = [f"{rows} rows" if period is None else f"{rows * period:g} s" for rows in self.horizons]
+        if self.mean.ndim == 3:
+            what = f"{self.mean.shape[0]:,} windows, {len(self.measured)} measured sensors, {', '.join(ahead)} ahead"
+            see = "See to_pandas(), to_polars(), mean, median, quantile(0.9) and interval(0.9)."
+            return [plain_table(f"Forecasts of {what}", (), (), (see,))]
+        low_HC, high_HC = self.interval(0.9)
+        rows = []
+        for name in self.measured:
+            column = self.sensors.index(name)
+            values = zip(self.median[:, column], low_HC[:, column], high_HC[:, column])
+            cells = [
+                f"{significant(middle)}\n{significant(low)} to {significant(high)}" for middle, low, high in values
+            ]
+            rows.append([name, _unit(self, column), *cells])
+        absent = [name for name in self.sensors if name not in self.measured]
+        remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
+        remarks += [f"warning: {text}" for text in (self.shown.warnings if self.shown else ())]
+        where = self.shown.title if self.shown is not None and self.shown.title else "Forecast"
+        title = f"{where}: median, and below it the interval that holds 90 %"
+        return [plain_table(title, ("sensor", "unit", *ahead), rows, remarks, words=2)]
 
 
 @wide_products()
@@ -204,84 +261,6 @@ def _tensor(model: "WorldModel", values: np.ndarray) -> Tensor:
     return torch.from_numpy(values.astype(np.float32)).to(model.device)
 
 
-# A forecast as columns, as a table to read and as a figure.
-
-
-_MOST_PANELS, _MOST_COMMANDS = 6, 2
-
-
-def columns(forecast: "Forecast", levels: Sequence[float]) -> dict[str, Any]:
-    """One entry per window, horizon and sensor in each column."""
-    shape = forecast.mean.shape if forecast.mean.ndim == 3 else (1, *forecast.mean.shape)
-    window, horizon, sensor = (axis.ravel() for axis in np.indices(shape))
-    rows_ahead = np.array(forecast.horizons)[horizon]
-    quantiles = dict(zip(levels, forecast.quantiles(levels))) if levels else {}
-    return {
-        "window": window,
-        "horizon": rows_ahead,
-        **({"seconds": rows_ahead * forecast.period} if forecast.period is not None else {}),
-        "sensor": np.array(forecast.sensors)[sensor],
-        **({"unit": np.array(forecast.units)[sensor]} if forecast.units else {}),
-        "measured": np.isin(np.array(forecast.sensors), forecast.measured)[sensor],
-        "mean": forecast.mean.ravel(),
-        "median": forecast.median.ravel(),
-        "standard_deviation": forecast.standard_deviation.ravel(),
-        **{f"q{level:g}": values.ravel() for level, values in quantiles.items()},
-    }
-
-
-def table(forecast: "Forecast") -> ResultTable:
-    """Median and central 90 % interval of every measured sensor at every horizon; for many windows what there is."""
-    period = forecast.period
-    ahead = [f"{rows} rows" if period is None else f"{rows * period:g} s" for rows in forecast.horizons]
-    if forecast.mean.ndim == 3:
-        return plain_table(
-            f"Forecasts of {forecast.mean.shape[0]:,} windows, {len(forecast.measured)} measured sensors, "
-            f"{', '.join(ahead)} ahead",
-            (), (), ("See to_pandas(), to_polars(), mean, median, quantile(0.9) and interval(0.9).",),
-        )  # fmt: skip
-    low_HC, high_HC = forecast.interval(0.9)
-    rows = []
-    for name in forecast.measured:
-        column = forecast.sensors.index(name)
-        values = zip(forecast.median[:, column], low_HC[:, column], high_HC[:, column])
-        cells = [f"{significant(median)}\n{significant(low)} to {significant(high)}" for median, low, high in values]
-        rows.append([name, _unit(forecast, column), *cells])
-    absent = [name for name in forecast.sensors if name not in forecast.measured]
-    remarks = [f"not measured in the history, so not shown: {', '.join(absent)}"] if absent else []
-    remarks += [f"warning: {told}" for told in (forecast.shown.warnings if forecast.shown is not None else ())]
-    where = f"{forecast.shown.title}: " if forecast.shown is not None and forecast.shown.title else "Forecast: "
-    return plain_table(
-        f"{where}median, and below it the interval that holds 90 %",
-        ("sensor", "unit", *ahead),
-        rows,
-        remarks,
-        words=2,
-    )
-
-
-def figure(forecast: "Forecast", sensors: Sequence[str] = ()) -> Figure:
-    """One panel per sensor: measured rows, then median and intervals at each horizon; the commands below."""
-    if forecast.mean.ndim == 3:
-        raise ConfigError(
-            f"A figure shows one window, not {forecast.mean.shape[0]}.", expected="the forecast of one history"
-        )
-    unknown = [name for name in sensors if name not in forecast.measured]
-    if unknown:
-        raise ConfigError(
-            f"The forecast does not show '{unknown[0]}'.", expected=f"some of {', '.join(forecast.measured)}"
-        )
-    spindle_first = sorted(forecast.measured, key=lambda name: not name.startswith("spindle"))
-    chosen, shown = list(sensors) or spindle_first[:_MOST_PANELS], forecast.shown
-    commands = _telling(shown.commands if shown is not None else ())
-    panels = [_panel(forecast, name) for name in chosen]
-    panels += [_command_panel(command, forecast) for command in commands]
-    legend = [("median", 0, "line"), ("90 %, darker 50 %", 0, "band")]
-    legend += [("measured", INK, "line")] if shown is not None else []
-    legend += [("what followed", INK, "dashed")] if shown is not None and shown.truth is not None else []
-    return Figure("forecast", shown.title if shown is not None else "", tuple(panels), tuple(legend))
-
-
 def _panel(forecast: "Forecast", name: str) -> XY:
     step, column, shown, lines = forecast.period or 1.0, forecast.sensors.index(name), forecast.shown, []
     time = [rows * step for rows in forecast.horizons]
@@ -307,7 +286,7 @@ def _ahead(forecast: "Forecast") -> str:
 
 def shown_commands(schema: "Schema", past_KA: np.ndarray, planned_TA: np.ndarray) -> tuple[ShownCommand, ...]:
     """The commands as a figure shows them: feeds of several axes are one path speed."""
-    found = []
+    shown = []
     for members in schema.command_groups:
         first = schema.commands[members[0]]
         label = f"path {first.quantity}" if len(members) > 1 else first.name.replace("_", " ")
@@ -315,13 +294,8 @@ def shown_commands(schema: "Schema", past_KA: np.ndarray, planned_TA: np.ndarray
             np.linalg.norm(part[:, members], axis=1) if len(members) > 1 else part[:, members[0]]
             for part in (past_KA, planned_TA)
         )
-        found.append(ShownCommand(f"{label} in {printed_unit(first.unit)}".removesuffix(" in "), past_K, planned_T))
-    return tuple(found)
-
-
-def _telling(commands: Sequence[ShownCommand]) -> list[ShownCommand]:
-    """Those that move in the rows shown come first."""
-    return sorted(commands, key=lambda one: not np.ptp([*one.past, *one.planned]))[:_MOST_COMMANDS]
+        shown.append(ShownCommand(f"{label} in {printed_unit(first.unit)}".removesuffix(" in "), past_K, planned_T))
+    return tuple(shown)
 
 
 def _command_panel(command: ShownCommand, forecast: "Forecast") -> XY:

@@ -4,41 +4,44 @@ B windows, R rows, T planned steps, H horizons, C sensors, A commands, E members
 global z-space.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
+from crossfeed.errors import ConfigError
 from crossfeed.model.distribution import Distribution
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.windows.windows import WindowBatch, mean_commands
 
 Stage = Literal["pretrain", "finetune"]
+PackedPrecision = Literal["float32", "bfloat16"]
 
 
-class Rows(Protocol):
-    """Rows that need not be read again: windows of them become contexts, and further rows may follow."""
+# An encoded window of either network, to be decoded under any plan; callers hand it on without looking inside.
+Context = Any
 
-    @property
-    def level(self) -> Statistics | None:
-        """What was taken out of them."""
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows as a network keeps them, along the second axis: windows of them become contexts, and more may follow."""
+
+    parts: tuple[Tensor, ...]
+    level: Statistics | None  # what was taken out of them
+    channels: Tensor | None = None  # those worth reading, where the others are absent throughout
 
     def window(self, start: int, stop: int) -> "Rows":
         """The rows from `start` up to `stop`."""
+        return replace(self, parts=tuple(part[:, start:stop] for part in self.parts))
 
-    def followed_by(self, later: Any) -> "Rows":
+    def followed_by(self, later: "Rows") -> "Rows":
         """These rows and later ones that were read under the same level."""
+        return replace(self, parts=tuple(torch.cat(pair, 1) for pair in zip(self.parts, later.parts, strict=True)))
 
-    def __len__(self) -> int: ...
-
-
-class Context(Protocol):
-    """An encoded window, to be decoded under any plan; callers hand it on without looking inside."""
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> Any:
-        """The same with each of its tensors changed; windows lie along the first axis."""
+    def __len__(self) -> int:
+        return self.parts[0].shape[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +84,6 @@ class Prediction:
         """How far members are apart (B, H, C): the deviation of their means in z-units; None where none were asked."""
         return None if self.member_mean_EBHC is None else self.member_mean_EBHC.std(0, correction=0)
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Prediction":
-        """The same, without members, with each of its tensors changed; windows lie along the first axis."""
-        whole = self.distribution.broadcast()
-        return Prediction(function(self.latent_BHD), whole.map(function), self.context.map(function))
-
-    def __getitem__(self, windows: slice) -> "Prediction":
-        """What is said about some of the windows."""
-        return self.map(lambda values: values[windows])
-
-    def split(self, size: int) -> "tuple[Prediction, ...]":
-        """The predictions of several views that went through the model as one batch."""
-        return tuple(self[start : start + size] for start in range(0, len(self.latent_BHD), size))
-
 
 @dataclass(frozen=True, slots=True)
 class Views:
@@ -107,18 +97,79 @@ class Views:
 Part = TypeVar("Part", WindowBatch, Views)
 
 
-class ProcessGroup(Protocol):
-    """The processes that share one batch."""
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """The processes that train one model; one process alone is a group too."""
+
+    rank: int = 0
+    size: int = 1
 
     @property
-    def size(self) -> int:
-        """How many there are."""
+    def leads(self) -> bool:
+        """Whether this process writes the files and speaks."""
+        return self.rank == 0
+
+    def check_batch(self, batch_size: int) -> None:
+        """Refuse a batch that cannot be shared equally."""
+        if batch_size % self.size:
+            raise ConfigError(
+                f"A batch of {batch_size} windows cannot be shared equally by {self.size} processes.",
+                remedy=f"Set training.batch_size to a multiple of {self.size}; it counts the windows of all together.",
+            )
 
     def part(self, whole: Part) -> Part:
-        """The windows of this process, of a batch or of its views."""
+        """This process's windows of a batch or of its masks."""
+
+        def own(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.chunk(self.size)[self.rank]
+
+        parts: dict[str, Any] = {field.name: own(getattr(whole, field.name)) for field in fields(whole)}
+        return replace(whole, **parts)
+
+    def wait(self) -> None:
+        """Go on when all processes have come this far."""
+        if self.size > 1:
+            distributed.barrier()
+
+    def agree(self, number: float, device: torch.device) -> float:
+        """The number the leading process has, so that all take the same decision."""
+        if self.size == 1:
+            return number
+        value = torch.tensor(number, dtype=torch.float64, device=device)
+        distributed.broadcast(value, src=0)
+        return float(value)
+
+    def mean(self, numbers: Tensor) -> Tensor:
+        """The mean over the processes of what each of them found."""
+        if self.size == 1:
+            return numbers
+        distributed.all_reduce(numbers)
+        return numbers / self.size
+
+    def average(self, parameters: Sequence[Tensor]) -> None:
+        """Replace the gradients by their mean over the processes."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if self.size == 1 or not gradients:
+            return
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        distributed.all_reduce(flat)
+        means = torch.split(flat / self.size, [gradient.numel() for gradient in gradients])
+        torch._foreach_copy_(gradients, [mean.view_as(own) for mean, own in zip(means, gradients, strict=True)])
 
     def gather(self, own: Tensor) -> Tensor:
         """The rows of all processes, in the order of the batch."""
+        own = own.view_as(own)
+        parts = [torch.empty_like(own) for _ in range(self.size)]
+        distributed.all_gather(parts, own.detach().contiguous())
+        if own.requires_grad:
+            # Every process computes the whole loss, so its gradient for its own rows is complete. The mean over
+            # processes then adds up the shares of the network's weights, and leaves those that only losses use.
+            own.register_hook(lambda gradient: gradient * self.size)  # type: ignore[no-untyped-call]
+        parts[self.rank] = own
+        return torch.cat(parts)
+
+
+ALONE = ProcessGroup()
 
 
 class Losses(NamedTuple):
@@ -134,12 +185,12 @@ class Losses(NamedTuple):
         return torch.stack([weight * self.terms[name] for name, weight in weights.items()]).sum()
 
 
-@dataclass(frozen=True, slots=True)
-class Latents:
+class Latents(NamedTuple):
     """What a network that compares latents makes of a batch, and the future in the space in which its state lives."""
 
     state_BD: Tensor
-    pooled_BD: Tensor
-    predicted_BHD: Tensor
-    target_BHD: Tensor
     future_x_BHC: Tensor
+    future_m_BHC: Tensor
+    pooled_BD: Tensor
+    target_BHD: Tensor
+    predicted_BHD: Tensor

@@ -1,11 +1,11 @@
-"""Forecasting beside a running machine: one new row in, all horizons out.
+"""Forecasting beside a running machine: one new row in, all horizons out, from weights laid out for a CPU.
 
 K context rows, S new rows, C sensors, A commands, T planned steps."""
 
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -13,27 +13,21 @@ from torch import Tensor, nn
 
 from crossfeed.errors import CheckpointError, ConfigError, TableError
 from crossfeed.model.forecast import Forecast, read_commands, to_forecast
-from crossfeed.model.interface import Context, Plan, Rows
-from crossfeed.model.jepa.model import JepaModel
+from crossfeed.model.interface import Context, PackedPrecision, Plan, Rows
 from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.sensors.members import MemberLinear
-from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.processes import wide_products
 from crossfeed.rows import check_horizons, check_plausible
 
-# A copy of a network for forecasting on a CPU: weights laid out once for it, optionally in bfloat16.
-
-
-Precision = Literal["float32", "bfloat16"]
 SMALLEST_WIDTH = 64  # below, rearranging costs more than it saves
 
 
 class PackedLinear(nn.Module):
     """A linear layer that can only be applied, with what follows it: its weight is opaque and not part of any state."""
 
-    def __init__(self, weight_OI: Tensor, bias_O: Tensor, precision: Precision, then: str = "none") -> None:
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor, precision: PackedPrecision, then: str = "none") -> None:
         super().__init__()
         self.dtype, self._then = torch.bfloat16 if precision == "bfloat16" else torch.float32, then
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight_OI.detach().to(self.dtype))
@@ -52,7 +46,7 @@ class PackedLinear(nn.Module):
 class PackedMembers(nn.Module):
     """Linear maps of several members, one after another with GELU in between, for each member in turn."""
 
-    def __init__(self, maps: Sequence[MemberLinear], precision: Precision) -> None:
+    def __init__(self, maps: Sequence[MemberLinear], precision: PackedPrecision) -> None:
         super().__init__()
         ends = ["gelu"] * (len(maps) - 1) + ["none"]
         self._members = nn.ModuleList(
@@ -68,7 +62,7 @@ class PackedMembers(nn.Module):
         return torch.stack(said).to(x_EI.dtype)
 
 
-def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
+def packed(model: WorldModel, precision: PackedPrecision = "float32") -> WorldModel:
     """A copy of the model for forecasting; the model itself where its weights cannot or need not be packed."""
     available: Callable[[], bool] = torch.backends.mkldnn.is_available
     already = any(isinstance(module, PackedLinear) for module in model.modules())
@@ -80,15 +74,10 @@ def packed(model: WorldModel, precision: Precision = "float32") -> WorldModel:
             expected="a CPU with avx_ne_convert, or with avx512bw, avx512vl and avx512dq",
             remedy="Use precision 'float32' here.",
         )
-    if precision == "float32" and isinstance(model, SensorModel):
+    if not model.packed_parts(precision):
         return model
     twin = copy.deepcopy(model).eval().requires_grad_(False)
-    parts: tuple[nn.Module, ...] = ()
-    if isinstance(twin, SensorModel):
-        parts = (twin.network,)
-    elif isinstance(twin, JepaModel):
-        parts = (twin.context_encoder, twin.predictor)
-    for part in parts:
+    for part in twin.packed_parts(precision):
         _pack(part, precision)
     return twin
 
@@ -98,7 +87,7 @@ def has_bfloat16() -> bool:
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _pack(module: nn.Module, precision: Precision) -> None:
+def _pack(module: nn.Module, precision: PackedPrecision) -> None:
     for name, child in module.named_children():
         maps = [
             one for one in (child if isinstance(child, nn.Sequential) else [child]) if isinstance(one, MemberLinear)
@@ -122,7 +111,7 @@ class LiveForecaster:
     rows shows: it expects them at their mean. `WorldModel.forecast` guesses them from the others.
     """
 
-    def __init__(self, model: WorldModel, tolerance: float = 0.0, precision: Precision = "float32") -> None:
+    def __init__(self, model: WorldModel, tolerance: float = 0.0, precision: PackedPrecision = "float32") -> None:
         if tolerance < 0.0:
             raise ConfigError(f"A tolerance of {tolerance} makes no sense.", expected="0 (exact) or a small number")
         self.model, self.tolerance = packed(model.eval(), precision), tolerance

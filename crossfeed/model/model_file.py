@@ -1,7 +1,8 @@
 """One file holds a model: safetensors with configuration, schema, normaliser, provenance and hashes in its metadata.
 
 Reading is strict. Nothing in the file is executed, every part is checked against its hash before it is used, and a
-part that was changed is named."""
+part that was changed is named.
+"""
 
 import hashlib
 import json
@@ -18,13 +19,14 @@ from torch import Tensor
 
 from crossfeed.errors import CheckpointError, CrossfeedError
 from crossfeed.files import __version__, atomic_file
-from crossfeed.model.config import parse_model
-from crossfeed.model.jepa.config import JepaConfig
-from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.config import JepaConfig, SensorConfig, parse_model
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser
 
 FORMAT = "crossfeed-model/1"
+MODEL, FLEET = "model.safetensors", "fleet"
+# What training writes besides the model, and never what somebody means who names the folder.
+_BESIDES = ("pretrained.safetensors",)
 _TEXTS = ("config", "schema", "normaliser", "provenance")
 _REMEDY = "Restore the file from where it was made, or train again."
 
@@ -99,7 +101,11 @@ def check_tensors(path: Path | str, found: dict[str, Tensor], wanted: dict[str, 
         for name, tensor in wanted.items()
         if name in found and (found[name].shape, found[name].dtype) != (tensor.shape, tensor.dtype)
     ]
-    broken = [f"{name} holds values that are no numbers" for name, tensor in found.items() if not _finite(tensor)]
+    broken = [
+        f"{name} holds values that are no numbers"
+        for name, tensor in found.items()
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all())
+    ]
     problems = [f"{name} is missing" for name in missing] + [f"{name} is unexpected" for name in unexpected]
     if problems := problems + wrong + broken:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
@@ -176,20 +182,8 @@ def _content_hash(digests: dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
 
 
-def _finite(tensor: Tensor) -> bool:
-    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
-
-
-# Find the model that a path means: a file, the folder of a run or of an adaptation, or `fleet`, which we ship.
-
-
-MODEL, FLEET = "model.safetensors", "fleet"
-# What training writes besides the model, and never what somebody means who names the folder.
-_BESIDES = ("pretrained.safetensors",)
-
-
 def locate_model(path: Path | str) -> Path:
-    """The model file itself, the only model in a folder, or the shipped model of many machines."""
+    """The model file itself, the only one in the folder of a run or an adaptation, or `fleet`, which we ship."""
     path = Path(path)
     if str(path) == FLEET and not path.exists():
         return Path(str(files("crossfeed") / "model" / "fleet.safetensors"))

@@ -1,21 +1,35 @@
 """A model of many machines meets one: it takes over that machine's list of sensors, its commands and its frame.
 
-Only networks that know channels by quantity and place can do that; their weights do not depend on the list.
+Only networks that know channels by quantity and place can do that; their weights do not depend on the list. Where the
+machine is commanded by more, the weights grow, and say what they said: past commands are tokens, so any number of them
+fits, but features of planned steps enter two linear maps, and forecasts follow changed commands with an exponent for
+each group. Features that are new begin with columns of zeros, exponents that are new faint and the same everywhere.
+
+A commands, G groups of commands, F features of a planned step, V moving components of a forecast.
 """
 
 from collections.abc import Mapping
 from typing import TypeGuard
 
+import torch
+from torch import Tensor
+
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.logs.align import align
 from crossfeed.logs.table import Table
-from crossfeed.model.sensors.config import SensorConfig
-from crossfeed.model.sensors.further_commands import with_further_commands
+from crossfeed.model.config import SensorConfig
+from crossfeed.model.sensors.commands import OF_EACH_COMMAND, OF_EACH_GROUP
+from crossfeed.model.sensors.head import FAINT, STEEPEST, USUAL
 from crossfeed.model.sensors.members import detail
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.frame import FIRST_SHARE, first_rows, fit_frame
 from crossfeed.windows.normalise import Normaliser
+
+_STEP, _NEAR = "network.step.0.weight", "network.near.weight"
+_HEAD = ("network.head.linear.weight", "network.head.linear.bias")
+# From the exponent that a moving component starts with to the one with which what stands starts.
+_FAINTER = torch.tensor([USUAL, FAINT]).div(STEEPEST).logit().diff().item()
 
 
 def fit_to_machine(
@@ -121,3 +135,57 @@ def _apart(wanted: Channel, channel: Channel) -> tuple[bool, int, str, str]:
     """How far two alike commands are from each other: by the detail they name, by words, at last by the alphabet."""
     words = set(wanted.words) ^ set(channel.words)
     return detail(wanted) != detail(channel), len(words), channel.name, wanted.name
+
+
+def with_further_commands(
+    tensors: Mapping[str, Tensor], config: SensorConfig, known: Schema, wanted: Schema
+) -> dict[str, Tensor]:
+    """Weights for the commands of `wanted`, of which the first are those of `known` in their order."""
+    if len(wanted.commands) == len(known.commands):
+        return dict(tensors)
+    group_of = _group_places(known, wanted)
+    commands, groups = (len(wanted.commands), len(wanted.command_groups))
+    column_F = _columns(range(len(known.commands)), commands, OF_EACH_COMMAND)
+    column_F += [OF_EACH_COMMAND * commands + column for column in _columns(group_of, groups, OF_EACH_GROUP)]
+    features = OF_EACH_COMMAND * commands + OF_EACH_GROUP * groups
+    wider = dict(tensors)
+    wider[_STEP] = _spread(tensors[_STEP], column_F, features)
+    # The step itself, the one before it and the mean of all up to it, side by side.
+    wider[_NEAR] = torch.cat([_spread(part, column_F, features) for part in tensors[_NEAR].chunk(3, -1)], -1)
+    weight, bias = (tensors[name] for name in _HEAD)
+    wider[_HEAD[0]] = _with_exponents(weight.transpose(-1, -2), config.movers, group_of, groups).transpose(-1, -2)
+    wider[_HEAD[1]] = _with_exponents(bias, config.movers, group_of, groups, _FAINTER)
+    return {name: tensor.contiguous() for name, tensor in wider.items()}
+
+
+def _group_places(known: Schema, wanted: Schema) -> list[int]:
+    """Where each known group of commands stands among the wanted ones."""
+    return [
+        next(place for place, members in enumerate(wanted.command_groups) if group[0] in members)
+        for group in known.command_groups
+    ]
+
+
+def _columns(places: range | list[int], count: int, blocks: int) -> list[int]:
+    """Where these lie in so many blocks of `count` columns."""
+    return [block * count + place for block in range(blocks) for place in places]
+
+
+def _spread(weight: Tensor, columns: list[int], count: int) -> Tensor:
+    """The columns at their new places, zeros between them."""
+    wider = weight.new_zeros(*weight.shape[:-1], count)
+    wider[..., columns] = weight
+    return wider
+
+
+def _with_exponents(outputs: Tensor, movers: int, places: list[int], groups: int, movers_begin: float = 0.0) -> Tensor:
+    """Outputs of the head along the last axis, the exponents, which come last, with those of new groups between them.
+
+    There is one for what stands and one for each of the movers, for every group.
+    """
+    held = (movers + 1) * len(places)
+    others, exponents = torch.split(outputs, [outputs.shape[-1] - held, held], -1)
+    wider = outputs.new_zeros(*outputs.shape[:-1], movers + 1, groups)
+    wider[..., 1:, :] = movers_begin
+    wider[..., places] = torch.unflatten(exponents, -1, (movers + 1, len(places)))
+    return torch.cat([others, wider.flatten(-2)], -1)

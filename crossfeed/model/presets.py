@@ -9,15 +9,12 @@ from pydantic import Field, model_validator
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import ModelConfig
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.config import ForecastObjectiveConfig, JepaConfig, ModelConfig, SensorConfig, Size
 from crossfeed.model.jepa.encoder import EncoderConfig, TargetConfig
 from crossfeed.model.jepa.objectives import ObjectiveConfig
 from crossfeed.model.jepa.predictor import HeadConfig, PredictorConfig
-from crossfeed.model.network_config import Size
 from crossfeed.model.parts.blocks import BlockConfig
 from crossfeed.model.parts.instance_norm import InstanceNormConfig
-from crossfeed.model.sensors.config import ForecastObjectiveConfig, SensorConfig
 from crossfeed.windows.augment import MachineChanges, PlanChanges
 from crossfeed.windows.corrupt import MaskConfig
 

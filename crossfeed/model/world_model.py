@@ -11,14 +11,24 @@ import torch
 from torch import Tensor, nn
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.config import JepaConfig, SensorConfig
 from crossfeed.model.delayed_plans import plans_by_delay
 from crossfeed.model.distribution import Distribution
 from crossfeed.model.forecast import Forecast, forecast
-from crossfeed.model.interface import Context, Latents, Losses, Plan, Prediction, ProcessGroup, Rows, Stage, Views
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.interface import (
+    Context,
+    Latents,
+    Losses,
+    PackedPrecision,
+    Plan,
+    Prediction,
+    ProcessGroup,
+    Rows,
+    Stage,
+    Views,
+)
 from crossfeed.model.model_file import ModelFile, check_tensors, read_model_file, write_model_file
 from crossfeed.model.parts.instance_norm import Statistics
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.schema import Schema
 from crossfeed.windows.corrupt import MaskConfig
 from crossfeed.windows.normalise import Normaliser
@@ -121,6 +131,10 @@ class WorldModel(nn.Module, ABC):
         """What follows each of B sampled paths under one plan, as `decode_rows`, of some channels only."""
 
     @abstractmethod
+    def packed_parts(self, precision: PackedPrecision) -> tuple[nn.Module, ...]:
+        """The parts that forecast faster on a CPU from weights that are laid out for it; none where that is no gain."""
+
+    @abstractmethod
     def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training.
 
@@ -202,9 +216,6 @@ class WorldModel(nn.Module, ABC):
         check_tensors(file.path, file.tensors, model.state_dict())
         model.load_state_dict(file.tensors)
         return model.to(device).eval()
-
-
-# The device a model lives on, by its name on the command line.
 
 
 def choose_device(name: str) -> torch.device:

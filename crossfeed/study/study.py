@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from crossfeed.configuration import override
 from crossfeed.jobs import Engine, LocalEngine
-from crossfeed.model.network_config import Size
+from crossfeed.model.config import Size
 from crossfeed.show.figures import Figure
 from crossfeed.show.tables import ResultTable
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml

@@ -1,7 +1,8 @@
 """The state of a run after an epoch: enough to go on as if nothing had happened. Safetensors and JSON, no pickle.
 
 The weights of the best epoch lie in a file of their own that is written before the state that names it, and old ones
-are removed after it: at every moment the newest complete state on disk finds all it refers to."""
+are removed after it: at every moment the newest complete state on disk finds all it refers to.
+"""
 
 import json
 import math
@@ -19,8 +20,6 @@ from torch import Tensor, nn
 from crossfeed.errors import CheckpointError
 from crossfeed.files import CHECKSUM, atomic_file, checksum, verify
 from crossfeed.model.model_file import tensors_digest
-
-# Which epoch a stage keeps, and when it gives up.
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,7 @@ class Best:
 
 
 STATE = "state.safetensors"
+_PARTS = ("model", "optimiser", "average")  # of a state, beside the best weights in their own file
 _REMEDY = "Start the run again in another folder, or delete the state file to begin anew."
 
 
@@ -74,9 +74,7 @@ def save_state(folder: Path, state: TrainingState) -> None:
         "best_file": best.name if state.best_model else None,
         "history": state.history,
     }
-    tensors = {f"model/{name}": tensor for name, tensor in state.model.items()}
-    tensors |= {f"optimiser/{name}": tensor for name, tensor in state.optimiser.items()}
-    tensors |= {f"average/{name}": tensor for name, tensor in state.average.items()}
+    tensors = {f"{part}/{name}": tensor for part in _PARTS for name, tensor in getattr(state, part).items()}
     write_tensors(folder / STATE, tensors, {"crossfeed_state": json.dumps(facts)})
     _remove_best(folder, but=best.name if state.best_model else None)
 
@@ -91,15 +89,17 @@ def load_state(folder: Path, device: torch.device) -> TrainingState | None:
         facts = json.loads(metadata["crossfeed_state"])
         _remove_best(folder, but=facts["best_file"])
         best_model = read_tensors(folder / facts["best_file"], device)[0] if facts["best_file"] else {}
+        parts: dict[str, dict[str, Tensor]] = {part: {} for part in _PARTS}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = tensor
         return TrainingState(
             stage=facts["stage"],
             epoch=facts["epoch"],
             best=Best(**facts["best"]),
             history=facts["history"],
-            model=_part(tensors, "model/"),
-            optimiser=_part(tensors, "optimiser/"),
             best_model=best_model,
-            average=_part(tensors, "average/"),
+            **parts,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"The training state {path} is not one of ours: {error!r}.", remedy=_REMEDY) from error
@@ -170,23 +170,14 @@ def _remove_best(folder: Path, but: str | None) -> None:
             best.unlink(missing_ok=True)
 
 
-def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-# Saving states of a run; on a GPU they are copied to the host and written while training goes on.
-
-
 class Saver:
-    """Saves states, one after another; `behind` lets the caller go on before a state is on disk.
+    """Saves states of a run, one after another; `behind` lets the caller go on before a state is on disk.
 
     A kill then costs the epoch under way and, if its state is still being written, the one before.
     """
 
     def __init__(self, folder: Path, behind: bool) -> None:
         self.folder, self._behind = folder, behind
-        self._host = HostCopies()
-        self._best_epoch: int | None = None
         self._writer = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
 
@@ -196,17 +187,13 @@ class Saver:
         if not self._behind:
             save_state(self.folder, state)
             return
-        best_is_new = state.best.epoch != self._best_epoch
-        copied = replace(
-            state,
-            history=list(state.history),
-            model=self._host.copy("model", state.model),
-            optimiser=self._host.copy("optimiser", state.optimiser),
-            average=self._host.copy("average", state.average),
-            best_model=self._host.copy("best", state.best_model) if best_is_new else self._host.last("best"),
-        )
-        self._best_epoch = state.best.epoch
-        self._writing = self._writer.submit(self._write, copied, self._host.arrival())
+        parts: dict[str, Any] = {part: _on_host(getattr(state, part)) for part in (*_PARTS, "best_model")}
+        copied = replace(state, history=list(state.history), **parts)
+        arrived = None
+        if any(tensor.is_cuda for tensor in state.model.values()):
+            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            arrived.record()
+        self._writing = self._writer.submit(self._write, copied, arrived)
 
     def wait(self) -> None:
         """Return when the last state is on disk; what went wrong there is raised here."""
@@ -220,29 +207,6 @@ class Saver:
         save_state(self.folder, state)
 
 
-class HostCopies:
-    """Copies of tensors in host memory that a GPU can write to by itself; each serves again at the next copy."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, dict[str, Tensor]] = {}
-
-    def copy(self, part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Order the copies of a part; they are complete when `arrival` has happened."""
-        kept = self._parts.setdefault(part, {})
-        for name, tensor in tensors.items():
-            if name not in kept:
-                kept[name] = torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)
-            kept[name].copy_(tensor.detach(), non_blocking=True)
-        return kept
-
-    def last(self, part: str) -> dict[str, Tensor]:
-        """The copies of a part as they were ordered last."""
-        return self._parts.get(part, {})
-
-    def arrival(self) -> torch.cuda.Event | None:
-        """An event behind all copies ordered so far; None where copying is done at once."""
-        if not any(tensor.is_pinned() for part in self._parts.values() for tensor in part.values()):
-            return None
-        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        arrived.record()
-        return arrived
+def _on_host(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies in host memory; a GPU writes them by itself, and they are complete when it has come so far."""
+    return {name: tensor.detach().to("cpu", non_blocking=True, copy=True) for name, tensor in tensors.items()}

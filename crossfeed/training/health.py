@@ -1,6 +1,8 @@
 """Are the latents still alive? Rank, spread, correlation and a linear probe, all scale-free unless named raw.
 
-N windows, D latent coordinates, H horizons, C sensors."""
+Beside it the floors: forecasts that cost nothing and that every model has to beat, reading present entries only.
+N windows, D latent coordinates, H horizons, C sensors.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,6 +11,10 @@ from torch import Tensor
 
 from crossfeed.training.config import HealthConfig
 
+# One for everybody, for ever: it belongs to the protocol, not to any model.
+PROTOCOL_SEED = 20260820
+# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
+WEAK_COMMAND_USE = 1.02
 # What the word means and what to do, for whoever meets it on a terminal or in a report.
 COLLAPSED = (
     "Collapsed means that the latents of different windows have become nearly the same, or vary in a few directions "
@@ -95,9 +101,6 @@ def collapse_reasons(health: Mapping[str, float], config: HealthConfig) -> list[
     return [f"{name} {value:.3g}, below {floor:g}" for name, (value, floor) in found.items() if not value >= floor]
 
 
-# What costs nothing: forecasts every model has to beat, on the same windows, reading present entries only.
-
-
 def persistence(x_BKC: Tensor, m_BKC: Tensor, horizons: Sequence[int]) -> Tensor:
     """The last present value of every channel, at all horizons."""
     row_K = torch.arange(x_BKC.shape[1], device=x_BKC.device)
@@ -127,12 +130,3 @@ def context_mean(x_BKC: Tensor, m_BKC: Tensor, horizons: Sequence[int]) -> Tenso
 
 
 FLOORS = {"persistence": persistence, "linear drift": linear_drift}
-
-
-# What is measured on windows that never train: losses, forecast errors, floors, health, calibration.
-
-
-# One for everybody, for ever: it belongs to the protocol, not to any model.
-PROTOCOL_SEED = 20260820
-# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
-WEAK_COMMAND_USE = 1.02

@@ -1,9 +1,10 @@
-"""One row per epoch: losses, score, health and seconds, in `history.parquet` and, on request, in TensorBoard."""
+"""One row per epoch: losses, score, health and seconds, in `history.parquet`, `log.txt` and, if asked, TensorBoard."""
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from crossfeed.training.data import TrainingData
 from crossfeed.training.run_config import RunConfig
 
 Row = Mapping[str, Any]
+LOG = "log.txt"  # in the folder of a run: what a person would want to read afterwards
 
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:
@@ -55,25 +57,14 @@ def tensorboard_writer() -> Callable[[Path], Callable[[Row], None]]:
             f"TensorBoard output was asked for, but the package 'tensorboard' cannot be imported ({error}).",
             remedy="Run 'pip install tensorboard', or go without: history.parquet holds the same numbers.",
         ) from error
-
-    def open_writer(folder: Path) -> Callable[[Row], None]:
-        writer = SummaryWriter(log_dir=str(folder))
-
-        def send(row: Row) -> None:
-            for name, value in row.items():
-                if isinstance(value, float):
-                    writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])
-            writer.flush()
-
-        return send
-
-    return open_writer
+    return lambda folder: partial(_send, SummaryWriter(log_dir=str(folder)))
 
 
-# The diary of a run: `log.txt` in its folder, with the lines a person would want to read afterwards.
-
-
-LOG = "log.txt"
+def _send(writer: Any, row: Row) -> None:
+    for name, value in row.items():
+        if isinstance(value, float):
+            writer.add_scalar(f"{row['stage']}/{name}", value, row["epoch"])
+    writer.flush()
 
 
 @contextmanager
@@ -92,8 +83,12 @@ def run_log(folder: Path, facts: Mapping[str, str]) -> Iterator[Callable[[Row], 
         say(f"  {name}: {value}")
 
     def epoch(row: Row) -> None:
-        for line in _epoch(row):
-            say(line)
+        parts = [f"score {row['score']:.4f} (best so far in epoch {row['best_epoch'] + 1})"]
+        parts += [f"{name} {row[name]:.4f}" for name in ("rmse", "crps") if row.get(name) is not None]
+        seconds = row["train_seconds"] + row["validation_seconds"]
+        say(f"{row['stage']} epoch {row['epoch'] + 1}: {', '.join(parts)}; {seconds:.1f} s")
+        if row.get("collapse"):
+            say(f"warning: latents collapsed: {row['collapse']}")
 
     try:
         yield epoch
@@ -107,7 +102,7 @@ def run_log(folder: Path, facts: Mapping[str, str]) -> Iterator[Callable[[Row], 
 
 
 def facts_of(data: TrainingData, config: RunConfig, device: torch.device, precision: str) -> dict[str, str]:
-    """What stands at the top of the diary; the whole configuration is in config.yaml beside it."""
+    """What stands at the top of the log; the whole configuration is in config.yaml beside it."""
     training = config.training
     epochs = f"{training.pretrain_epochs} + {training.finetune_epochs} epochs at most"
     return {
@@ -116,12 +111,3 @@ def facts_of(data: TrainingData, config: RunConfig, device: torch.device, precis
         "device": f"{device}, {precision}, {plural(torch.get_num_threads(), 'thread')}",
         "config": f"config.yaml; seed {training.seed}, batches of {training.batch_size}, {epochs}",
     }
-
-
-def _epoch(row: Row) -> Sequence[str]:
-    """One line for the epoch, and one for what should worry somebody."""
-    parts = [f"score {row['score']:.4f} (best so far in epoch {row['best_epoch'] + 1})"]
-    parts += [f"{name} {row[name]:.4f}" for name in ("rmse", "crps") if row.get(name) is not None]
-    seconds = row["train_seconds"] + row["validation_seconds"]
-    line = f"{row['stage']} epoch {row['epoch'] + 1}: {', '.join(parts)}; {seconds:.1f} s"
-    return [line, f"warning: latents collapsed: {row['collapse']}"] if row.get("collapse") else [line]

@@ -12,20 +12,20 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import TrainingError
-from crossfeed.model.interface import Stage
+from crossfeed.model.interface import ALONE, ProcessGroup, Stage
 from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import ProgressTask, console, progress
 from crossfeed.show.tables import plural
 from crossfeed.training.checkpoint import Best, Saver, TrainingState, optimiser_tensors, restore_optimiser
 from crossfeed.training.data import TrainingData
 from crossfeed.training.folder import RunFolder
-from crossfeed.training.hardware import WARM_UP, Team
+from crossfeed.training.hardware import WARM_UP
 from crossfeed.training.history import Row, write_history
 from crossfeed.training.optimiser import learning_rates, momenta
-from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import steps_in_epoch
-from crossfeed.training.step import ALONE, TrainStep
+from crossfeed.training.step import TrainStep
+from crossfeed.training.synthetic_plans import SyntheticPlans
 from crossfeed.training.validate import Validator
 
 OnEpoch = Callable[[Row], None]
@@ -45,8 +45,8 @@ class StageRun:
     precision: str
     history: list[dict[str, Any]]
     observers: Sequence[OnEpoch]
-    team: Team = ALONE
-    rehearsal: Rehearsal | None = None
+    group: ProcessGroup = ALONE
+    synthetic_plans: SyntheticPlans | None = None
 
 
 def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
@@ -54,7 +54,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
     training = run.config.training
     epochs = training.stages[stage]
     steps = steps_in_epoch(len(run.data.train), training.batch_size, training.steps_per_epoch)
-    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.team, run.rehearsal)
+    step = TrainStep(run.model, run.data.train, run.config, stage, steps, run.precision, run.group, run.synthetic_plans)
     data = run.data
     validator = Validator(run.model, data.train, data.validation, run.config, run.precision, step.captured)
     best, best_weights, done = Best(training.patience), dict[str, Tensor](), 0
@@ -64,7 +64,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
         restore_optimiser(step.optimiser, run.model, state.optimiser)
         if step.average is not None:
             step.average.restore(state.average)
-    elif run.team.size == 1:
+    elif run.group.size == 1:
         # Compiling a copy for a forecast of the time would take longer than the forecast is worth.
         seconds = None if step.compiled else expected_seconds(run, stage, steps, len(validator.windows_W))
         about = "" if seconds is None else f", about {spoken(seconds)}"
@@ -84,7 +84,7 @@ def run_stage(run: StageRun, stage: Stage, state: TrainingState | None) -> Best:
             run.history.append(row)
             done += 1
             finished = done == epochs or best.exhausted
-            if run.team.leads and (finished or done % training.save_every == 0):
+            if run.group.leads and (finished or done % training.save_every == 0):
                 _save(run, step, stage, done, best, best_weights, saver)
             _tell(row, task)
             for observe in run.observers:
@@ -116,7 +116,7 @@ def expected_seconds(run: StageRun, stage: Stage, steps: int, validation_windows
     if training.stages[stage] * steps < 10 * (untimed + TIMED):
         return None
     model, timed = copy.deepcopy(run.model), untimed + TIMED
-    probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, rehearsal=run.rehearsal)
+    probe = TrainStep(model, data.train, run.config, stage, timed, run.precision, synthetic_plans=run.synthetic_plans)
     probe.begin_epoch(0)
     for _ in range(untimed):
         probe()
@@ -172,7 +172,7 @@ def _judge(
             score = 0.5 * (row["crps"] + row["other_machine_crps"])
         elif training.keep == "machines":
             score = row["usual_machine_crps"] = validator.usual_machine_crps()
-    row["score"] = run.team.agree(score, step.device)
+    row["score"] = run.group.agree(score, step.device)
     row |= health.values
     for name, value in row.items():
         if isinstance(value, float) and not math.isfinite(value):

@@ -1,5 +1,9 @@
-"""The library's AdamW over exactly the parameters a stage trains, each in one group: decayed or not."""
+"""What moves the weights of a stage: the library's AdamW, schedules, and the average that is validated and kept.
 
+Schedules are computed for all steps at once, so that a step never asks the host.
+"""
+
+import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +17,20 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import TrainingConfig
 
 
+class _AdamW(torch.optim.AdamW):
+    """The library's own, without the marks for its compiler: the first of them imports it, seconds of a core."""
+
+    add_param_group = inspect.unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.AdamW.zero_grad)
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
 def adamw(
     groups: Sequence[tuple[Sequence[Tensor], float]], learning_rate: Tensor, captured: bool = False
 ) -> torch.optim.AdamW:
     """Parameters with their weight decay; the learning rate is a tensor that others may change between two steps."""
     parts = [{"params": list(parameters), "weight_decay": decay} for parameters, decay in groups]
-    return torch.optim.AdamW(parts, lr=learning_rate, fused=True, capturable=captured)
+    return _AdamW(parts, lr=learning_rate, fused=True, capturable=captured)
 
 
 def parameter_groups(model: WorldModel, stage: Stage, decay_everything: bool) -> dict[str, dict[str, nn.Parameter]]:
@@ -39,9 +51,6 @@ def build_optimiser(
     groups = parameter_groups(model, stage, config.decay_everything)
     decay = {"decayed": config.weight_decay, "plain": 0.0}
     return adamw([(list(part.values()), decay[kind]) for kind, part in groups.items() if part], learning_rate, captured)
-
-
-# The average of the weights over the last steps: what is validated and kept, while training goes on with its own.
 
 
 class WeightAverage:
@@ -80,9 +89,6 @@ class WeightAverage:
     @torch.no_grad()
     def _set(self, weights: list[Tensor]) -> None:
         torch._foreach_copy_(self._own, weights)
-
-
-# Learning rate and teacher momentum as functions of the step, precomputed so that a step never asks the host.
 
 
 def learning_rates(config: TrainingConfig, steps: int) -> Tensor:

@@ -14,8 +14,7 @@ from crossfeed.errors import CheckpointError
 from crossfeed.logs.align import align
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import ModelFile
-from crossfeed.model.new_machine import in_frame, readable_schema, reads_any_sensors
-from crossfeed.model.sensors.further_commands import with_further_commands
+from crossfeed.model.new_machine import in_frame, readable_schema, reads_any_sensors, with_further_commands
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Schema
 from crossfeed.training.config import Initialisation
@@ -87,9 +86,6 @@ def beats_last_value(pretrained: ModelFile, tables: Sequence[Table], config: Run
             missed_BHC = unit_C * (expected_BHC - batch.future_x_BHC)
             total += torch.where(batch.future_m_BHC, missed_BHC.square(), 0.0).sum()
     return bool(own < floor)
-
-
-# The three matched ways to start the second stage, with an exact account of every tensor.
 
 
 @dataclass(frozen=True, slots=True)

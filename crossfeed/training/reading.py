@@ -1,38 +1,42 @@
-"""Whole windows through the model, batch by batch; on a GPU one batch is captured and replayed.
+"""Whole windows through the model, batch by batch, sums of forecast errors, and what is calibrated after training.
 
-W windows of the set, B windows of a batch, H horizons, C sensors, D latent width."""
+On a GPU one batch is captured and replayed. W windows of the set, B of a batch, H horizons, C sensors, D latent width.
+"""
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossfeed.model.distribution import Distribution, Mixture
-from crossfeed.model.interface import Latents, Plan, Prediction
+from crossfeed.model.interface import Latents, Plan
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.hardware import CapturedStep, autocast
 from crossfeed.training.seeds import spread_out
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
+NOMINAL = 0.9
+WIDENINGS = tuple(1.0 + 0.05 * step for step in range(41))  # never narrower: what is not needed is not taken
+USUAL = 0.99  # share of windows about which members disagree less than the threshold
+BATCH = 256
+MOST_WINDOWS = 4096
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+
+class Reading(NamedTuple):
     """What the model makes of a batch without masks, and what really followed; the next batch may overwrite it."""
 
-    prediction: Prediction
+    distribution: Distribution
     future_x_BHC: Tensor
     future_m_BHC: Tensor
-    latents: Latents | None
-    """Where they were asked for, of a network that compares them."""
+    latents: Latents | None  # where they were asked for, of a network that compares them
 
     def first(self, count: int) -> "Reading":
         """The first windows of the batch."""
-        latents = self.latents
-        if latents is not None:
-            latents = Latents(**{field.name: getattr(latents, field.name)[:count] for field in fields(latents)})
-        return Reading(self.prediction[:count], self.future_x_BHC[:count], self.future_m_BHC[:count], latents)
+        latents = None if self.latents is None else Latents(*(part[:count] for part in self.latents))
+        return Reading(self.distribution[:count], self.future_x_BHC[:count], self.future_m_BHC[:count], latents)
 
 
 class WindowReader:
@@ -80,10 +84,7 @@ class WindowReader:
             context = model.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA, pooled=True)
             prediction = model.decode(context, Plan.of(planned, model.horizons))
             latents = model.latents(batch, prediction) if self.latents else None
-        self._reading = Reading(prediction, batch.future_x_BHC, batch.future_m_BHC, latents)
-
-
-# Forecast errors in z-space, summed on the device over batches and read once at the end.
+        self._reading = Reading(prediction.distribution, batch.future_x_BHC, batch.future_m_BHC, latents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class ForecastScores:
 
 
 class ForecastSums:
-    """Running sums for one forecaster; `add` never asks the host for a number."""
+    """Running sums of errors in z-space for one forecaster; `add` never asks the host for a number."""
 
     def __init__(self, horizons: tuple[int, ...], sensors: tuple[str, ...], device: torch.device) -> None:
         self.horizons, self.sensors = horizons, sensors
@@ -147,19 +148,9 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-# After training, once, on source validation: how wide forecasts have to be, and by how much members may disagree.
-
-
-NOMINAL = 0.9
-WIDENINGS = tuple(1.0 + 0.05 * step for step in range(41))  # never narrower: what is not needed is not taken
-USUAL = 0.99  # share of windows about which members disagree less than the threshold
-BATCH = 256
-MOST_WINDOWS = 4096
-
-
 @torch.no_grad()
 def calibrate(model: WorldModel, validation: WindowSet) -> None:
-    """Fit variance inflation and disagreement threshold to these windows, where the model has them.
+    """Once, after training: fit variance inflation and disagreement threshold to these windows, if the model has them.
 
     The inflation at each horizon is the smallest with which so many targets as promised lie inside.
     """

@@ -16,11 +16,10 @@ from crossfeed.logs.table import Table
 from crossfeed.model.model_file import ModelFile, locate_model, read_model_file
 from crossfeed.model.world_model import WorldModel, choose_device
 from crossfeed.processes import wide_products
-from crossfeed.training.budget import planned
 from crossfeed.training.checkpoint import TrainingState, load_state, remove_state
 from crossfeed.training.data import TrainingData, prepare
 from crossfeed.training.folder import RunFolder, open_folder, sole_process
-from crossfeed.training.hardware import own_device, resolve_precision, teamwork
+from crossfeed.training.hardware import own_device, process_group, resolve_precision
 from crossfeed.training.history import facts_of, run_log, tensorboard_writer, write_history
 from crossfeed.training.loop import OnEpoch, StageRun, run_stage
 from crossfeed.training.pretrained import (
@@ -32,17 +31,15 @@ from crossfeed.training.pretrained import (
     initialise,
 )
 from crossfeed.training.reading import calibrate
-from crossfeed.training.rehearsal import Rehearsal
-from crossfeed.training.run_config import RunConfig, departures
+from crossfeed.training.run_config import RunConfig, departures, planned
 from crossfeed.training.seeds import Purpose, derive, generator, own_randomness, steps_in_epoch
 from crossfeed.training.summary import data_facts, environment, stage_facts, validation_facts
+from crossfeed.training.synthetic_plans import SyntheticPlans
 from crossfeed.training.validate import Validator
 from crossfeed.windows.split_tables import without_machines
 
-# Both stages of a run, one after the other, and the files that it leaves behind.
-
-
 Facts = dict[str, Any]
+FEWEST_VALIDATION_WINDOWS = 8
 
 
 def fresh_model(data: TrainingData, config: RunConfig, purpose: Purpose, device: torch.device) -> WorldModel:
@@ -67,7 +64,7 @@ def run_stages(run: StageRun, device: torch.device, inputs: Facts, origin: Model
     if "finetune" in stages:
         model, report = _finetuned(run, state, weights, origin)
     calibrate(model, run.data.validation)
-    return _written(model, run, device, provenance, facts, report) if run.team.leads else None
+    return _written(model, run, device, provenance, facts, report) if run.group.leads else None
 
 
 def _provenance(config: RunConfig, inputs: Facts, facts: Facts, origin: ModelFile | None) -> Facts:
@@ -82,9 +79,9 @@ def _pretrained(run: StageRun, state: TrainingState | None, provenance: Facts) -
     """The weights of the first stage, trained now unless the run is past it."""
     if state is None or state.stage == "pretrain":
         run_stage(run, "pretrain", state)
-        if run.team.leads:
+        if run.group.leads:
             run.model.save(run.folder.pretrained, {**provenance, "stages": stage_facts(run.history)})
-        run.team.wait()
+        run.group.wait()
     return read_model_file(run.folder.pretrained).tensors
 
 
@@ -97,9 +94,9 @@ def _finetuned(
     model = run.model if how == "scratch" else fresh_model(data, run.config, "fresh_head", run.model.device)
     report = initialise(model, weights, how)
     learns_on = origin is not None and origin.normaliser.is_placeholder and not data.normaliser.is_placeholder
-    rehearsal = Rehearsal.of(model, data.train, generator(training.seed, "plans")) if learns_on else None
+    synthetic_plans = SyntheticPlans.of(model, data.train, generator(training.seed, "plans")) if learns_on else None
     own_state = state if state is not None and state.stage == "finetune" else None
-    run_stage(replace(run, model=model, rehearsal=rehearsal), "finetune", own_state)
+    run_stage(replace(run, model=model, synthetic_plans=synthetic_plans), "finetune", own_state)
     if learns_on:
         average_with_pretrained(model, weights)
     return model, report
@@ -128,9 +125,6 @@ def _written(
     }
     write_sealed(run.folder.summary, summary)
     return summary
-
-
-FEWEST_VALIDATION_WINDOWS = 8
 
 
 @dataclass(frozen=True)
@@ -178,27 +172,27 @@ def train(
     _check_windows(data, config)
     inputs = {"tables": fingerprints, "pretrained": origin.sha256 if origin else None}
     with (
-        teamwork(chosen_device) as team,
+        process_group(chosen_device) as group,
         own_randomness(chosen_device),
-        sole_process(Path(out)) if team.leads else nullcontext(),
+        sole_process(Path(out)) if group.leads else nullcontext(),
     ):
         # The leading process claims the folder and keeps other runs out of it.
         identity = config.model_dump(mode="json")
-        folder = open_folder(out, identity, inputs, resume) if team.leads else RunFolder(Path(out))
-        team.wait()
+        folder = open_folder(out, identity, inputs, resume) if group.leads else RunFolder(Path(out))
+        group.wait()
         summary = None
         if not folder.finished:
             observers = [on_epoch] if on_epoch else []
-            if writer and team.leads:
+            if writer and group.leads:
                 observers.append(writer(folder.path / "tensorboard"))
             facts = facts_of(data, config, chosen_device, precision)
-            with run_log(folder.path, facts) if team.leads else nullcontext() as diary:
-                observers += [diary] if diary else []
+            with run_log(folder.path, facts) if group.leads else nullcontext() as logger:
+                observers += [logger] if logger else []
                 model = fresh_model(data, config, "init", chosen_device)
-                run = StageRun(model, data, config, folder, precision, [], observers, team)
+                run = StageRun(model, data, config, folder, precision, [], observers, group)
                 summary = run_stages(run, chosen_device, inputs, origin)
-            team.wait()
-        if team.leads:
+            group.wait()
+        if group.leads:
             remove_state(folder.path)
     summary = summary or read_sealed(folder.summary)
     return RunResult(folder.path, folder.model, summary)

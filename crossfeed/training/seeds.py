@@ -36,9 +36,6 @@ def own_randomness(device: torch.device) -> Iterator[None]:
         yield
 
 
-# Which windows an epoch visits, in which batches: shuffled, last incomplete batch dropped, machines in balance.
-
-
 def steps_in_epoch(windows: int, batch_size: int, cap: int | None) -> int:
     """How many full batches an epoch has; too few windows for a single one is an error."""
     steps = windows // batch_size

@@ -11,19 +11,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from crossfeed.model.interface import Losses, Stage, Views
+from crossfeed.model.interface import ALONE, Losses, ProcessGroup, Stage, Views
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.hardware import CapturedStep, Team, autocast, compiled
+from crossfeed.training.hardware import CapturedStep, autocast, compiled
 from crossfeed.training.optimiser import WeightAverage, average_weights, build_optimiser, learning_rates, momenta
-from crossfeed.training.rehearsal import Rehearsal
 from crossfeed.training.run_config import RunConfig
 from crossfeed.training.seeds import derive, epoch_order, generator
+from crossfeed.training.synthetic_plans import SyntheticPlans
 from crossfeed.windows.augment import MachineAugmentation, PlanAugmentation
 from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 GRADIENT = "gradient_norm"
-ALONE = Team()
 OTHER_DROPOUT = 7919  # between the seeds of two processes; a step moves the seed by 1, an epoch draws it anew
 
 
@@ -38,11 +37,11 @@ class TrainStep:
         stage: Stage,
         steps: int,
         precision: str,
-        team: Team = ALONE,
-        rehearsal: Rehearsal | None = None,
+        group: ProcessGroup = ALONE,
+        synthetic_plans: SyntheticPlans | None = None,
     ) -> None:
         self.model, self.windows, self.config, self.stage = model, windows, config, stage
-        self.steps, self.precision, self.team = steps, precision, team
+        self.steps, self.precision, self.group = steps, precision, group
         self.device = device = windows.last_W.device
         training = config.training
         planned = steps * training.stages[stage]
@@ -50,7 +49,7 @@ class TrainStep:
         self._momentum_N = momenta(training, planned).to(device)
         self._average_N = average_weights(training, planned).to(device)
         self.learning_rate = torch.zeros((), device=device)
-        fast = training.acceleration != "off" and device.type == "cuda" and team.size == 1
+        fast = training.acceleration != "off" and device.type == "cuda" and group.size == 1
         self.captured, self.compiled = fast, fast and (training.acceleration == "compile" or model.worth_compiling)
         self.optimiser = build_optimiser(model, stage, training, self.learning_rate, self.captured)
         named = model.trained(stage)
@@ -59,15 +58,17 @@ class TrainStep:
         self.masks = torch.Generator(device=device)
         self._others = MachineAugmentation(config.machines, model.normaliser, device)
         self._plans = PlanAugmentation(config.plans, model.schema, model.normaliser, windows)
-        self._rehearsal = rehearsal
+        self._synthetic_plans = synthetic_plans
         self.names = (*config.objectives.active(stage), GRADIENT)
         self._order_SB = torch.zeros(steps, training.batch_size, dtype=torch.long, device=device)
         self._trace_ST = torch.zeros(steps, len(self.names), device=device)
         self._step_of_epoch = torch.zeros(1, dtype=torch.long, device=device)
         self._step_of_stage = torch.zeros(1, dtype=torch.long, device=device)
-        team.check_batch(training.batch_size)
-        self._group = team if team.size > 1 else None
-        self._losses: Callable[..., Losses] = compiled(model.losses) if self.compiled else model.losses
+        group.check_batch(training.batch_size)
+        self._shared = group if group.size > 1 else None
+        self._losses: Callable[..., Losses] = model.losses
+        if self.compiled:
+            self._losses = compiled(model.losses, required=training.acceleration == "compile")
         self._run: Callable[[], None] = CapturedStep(self._advance, (self.masks,)) if fast else self._advance
 
     def begin_epoch(self, epoch: int) -> None:
@@ -79,7 +80,7 @@ class TrainStep:
         self._step_of_epoch.zero_()
         self._step_of_stage.fill_(epoch * self.steps)
         self.masks.manual_seed(derive(seed, "masks", self.stage, epoch))
-        torch.manual_seed(derive(seed, "dropout", self.stage, epoch) + self.team.rank * OTHER_DROPOUT)
+        torch.manual_seed(derive(seed, "dropout", self.stage, epoch) + self.group.rank * OTHER_DROPOUT)
         self.model.train()
 
     def __call__(self) -> None:
@@ -92,12 +93,12 @@ class TrainStep:
             losses = self.losses(*self.show(batch))
         self.optimiser.zero_grad()
         torch.autograd.backward(losses.total(self.config.objectives.active(self.stage)))
-        self.team.average(self.parameters)
+        self.group.average(self.parameters)
         self.learning_rate.copy_(self._rate_N.index_select(0, self._step_of_stage).squeeze(0))
         norm = self.update(self._momentum_N.index_select(0, self._step_of_stage).squeeze(0))
         if self.average is not None:
             self.average.follow(self._average_N.index_select(0, self._step_of_stage).squeeze(0))
-        row_T = self.team.mean(torch.stack([*(losses.terms[name].detach() for name in self.names[:-1]), norm]))
+        row_T = self.group.mean(torch.stack([*(losses.terms[name].detach() for name in self.names[:-1]), norm]))
         self._trace_ST.index_copy_(0, self._step_of_epoch, row_T.unsqueeze(0))
         self._step_of_epoch.add_(1)
         self._step_of_stage.add_(1)
@@ -106,8 +107,8 @@ class TrainStep:
         """A batch as other machines might show it, and the parts of it to be seen."""
         if self._plans.active:
             batch = self._plans(batch, generator_draw(self.masks))
-        if self._rehearsal is not None:
-            batch = self._rehearsal(batch, generator_draw(self.masks))
+        if self._synthetic_plans is not None:
+            batch = self._synthetic_plans(batch, generator_draw(self.masks))
         changed, gain_B1C = batch, torch.ones_like(batch.x_BKC[:, :1])
         if self.config.machines.active:
             changed, gain_B1C = self._others(batch, generator_draw(self.masks))
@@ -115,7 +116,7 @@ class TrainStep:
 
     def losses(self, batch: WindowBatch, views: Views) -> Losses:
         """The loss terms of a batch that is shown in this way."""
-        return self._losses(batch, views, self.stage, self.config.objectives, self._group)
+        return self._losses(batch, views, self.stage, self.config.objectives, self._shared)
 
     def update(self, momentum: Tensor) -> Tensor:
         """Clip, AdamW, teacher; gives the norm of the gradient before clipping."""

@@ -1,4 +1,4 @@
-"""What a run found, as plain data for summary.json and the model's provenance."""
+"""What a run found, and what a model file says about itself, as plain data for summary.json and provenance."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -117,9 +117,6 @@ def environment() -> dict[str, Any]:
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "wide_products": in_own_command() and gains(),
     }
-
-
-# What a model file says about itself: sizes, channels, normaliser, provenance, hashes.
 
 
 def describe(path: Path | str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Windows, batches and masks are the same in every epoch, and for every candidate that shares split and protocol seed.
 
-B windows."""
+B windows.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from crossfeed.model.interface import Stage, Views
+from crossfeed.model.interface import Latents, Stage, Views
 from crossfeed.model.world_model import WorldModel
 from crossfeed.training.config import Selection
 from crossfeed.training.hardware import CapturedStep, autocast
@@ -22,11 +23,17 @@ from crossfeed.windows.augment import MachineAugmentation, MachineChanges
 from crossfeed.windows.corrupt import MaskConfig, schema_view, validation_masks, window_draw
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-# The loss terms of fixed validation batches, summed on the device; on a GPU one batch is captured and replayed.
+VIEWS = 2
+SCORED_IN_THE_PAPER = ("latent", "vicreg")
+Part = Literal["train", "validation"]
+# What another machine is taken to be where only one is at hand: stronger than what training shows.
+OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
+UNMASKED = MaskConfig(mode="none")
+FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
 
 
 class LossPass:
-    """Masks that depend on the window alone, both views, all terms of a stage, and the scale-free latent error."""
+    """The loss terms of fixed batches, under masks that depend on the window alone, and the scale-free latent error."""
 
     def __init__(
         self, model: WorldModel, windows: WindowSet, config: RunConfig, stage: Stage, precision: str, captured: bool
@@ -54,13 +61,10 @@ class LossPass:
         means = dict(zip(self.names, (self._sum_T / len(parts)).tolist(), strict=True))
         return means, self._ratio.value()
 
-    def _views(self, batch: WindowBatch) -> Views:
-        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
-        return Views(m_BKC, schema_view(m_BKC, self.config.latents.schema_keep, self._draws))
-
     def _add(self) -> None:
         batch = self.windows.batch(self._index_B)
-        views = self._views(batch)
+        m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, self.config.masks, PROTOCOL_SEED)
+        views = Views(m_BKC, schema_view(m_BKC, self.config.latents.schema_keep, self._draws))
         with autocast(self.precision, self.device):
             terms, predicted_BHD, target_BHD = self.model.losses(batch, views, self.stage, self.config.latents)
         assert predicted_BHD is not None
@@ -95,15 +99,6 @@ class ErrorOverVariance:
         count_H1, first_HD, second_HD, error = self._sums
         variance = (second_HD - first_HD.square() / count_H1.clamp(min=1.0)).sum()
         return float(error / variance.clamp(min=torch.finfo(torch.float64).tiny))
-
-
-VIEWS = 2
-SCORED_IN_THE_PAPER = ("latent", "vicreg")
-Part = Literal["train", "validation"]
-# What another machine is taken to be where only one is at hand: stronger than what training shows.
-OTHER_MACHINE = MachineChanges(gain=0.4, level=0.2, noise=0.05)
-UNMASKED = MaskConfig(mode="none")
-FEWER_SENSORS = MaskConfig(mode="channel", channel_drop=0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +162,9 @@ class Validator:
             return Health({}, ())
         fit, test = self._latents("train", self._probe_fit_W), self._latents("validation", self._probed_W)
         sides = {
-            "context": latent_health(test[3]),
-            "target": latent_health(test[4].flatten(0, 1)),
-            "predicted": latent_health(test[5].flatten(0, 1)),
+            "context": latent_health(test.pooled_BD),
+            "target": latent_health(test.target_BHD.flatten(0, 1)),
+            "predicted": latent_health(test.predicted_BHD.flatten(0, 1)),
         }
         values = {"probe_r2": ridge_probe(fit[:3], test[:3])}
         values |= {f"{side}_{name}": value for side, health in sides.items() for name, value in health.items()}
@@ -190,7 +185,7 @@ class Validator:
         index_W = self.windows_W if machine is None else self.windows_of(machine)
         other_W = index_W.roll(max(1, len(index_W) // 2)) if shuffle_commands else None
         for reading in self._reader("validation", latents=False)(index_W, other_W):
-            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.prediction.distribution)
+            sums.add(reading.future_x_BHC, reading.future_m_BHC, reading.distribution)
         return sums.scores()
 
     def windows_of(self, machine: str) -> Tensor:
@@ -203,7 +198,7 @@ class Validator:
         """CRPS on the same windows as another machine with fewer sensors might show them; the proxy of a transfer."""
         total = torch.zeros(2, dtype=torch.float64, device=self.device)
         for reading in self._reader("validation", latents=False, other=True)(self.windows_W):
-            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            crps_BHC = reading.distribution.crps(reading.future_x_BHC).double()
             total[0] += torch.where(reading.future_m_BHC, crps_BHC, 0.0).sum()
             total[1] += reading.future_m_BHC.sum()
         return float(total[0] / total[1].clamp(min=1.0))
@@ -216,7 +211,7 @@ class Validator:
         for reading in self._reader("validation", latents=False)(self.windows_W):
             present_BHC = reading.future_m_BHC
             machine_B = self.validation.machine_W[self.windows_W[read : read + len(present_BHC)]]
-            crps_BHC = reading.prediction.distribution.crps(reading.future_x_BHC).double()
+            crps_BHC = reading.distribution.crps(reading.future_x_BHC).double()
             own_B2 = torch.stack([torch.where(present_BHC, crps_BHC, 0.0).sum((1, 2)), present_BHC.sum((1, 2))], 1)
             sums_M2.index_add_(0, machine_B, own_B2)
             read += len(present_BHC)
@@ -236,18 +231,11 @@ class Validator:
         index_W = self.windows_W.sort().values if selection == "paper" else self.windows_W
         return torch.split(index_W[: len(index_W) // size * size], size)
 
-    def _latents(self, part: Part, index_W: Tensor) -> tuple[Tensor, ...]:
-        """State, future and its presence in the space the state lives in; pooled, target and predicted latents."""
-        pieces = []
-        for reading in self._reader(part, latents=True)(index_W):
-            found = reading.latents
-            assert found is not None, "only a network that compares latents is asked for them"
-            latents = (
-                found.state_BD, found.future_x_BHC, reading.future_m_BHC, found.pooled_BD, found.target_BHD,
-                found.predicted_BHD,
-            )  # fmt: skip
-            pieces.append(tuple(piece.clone() for piece in latents))
-        return tuple(torch.cat(piece) for piece in zip(*pieces, strict=True))
+    def _latents(self, part: Part, index_W: Tensor) -> Latents:
+        """The latents of all these windows."""
+        readings = self._reader(part, latents=True)(index_W)
+        pieces = [[piece.clone() for piece in reading.latents] for reading in readings if reading.latents is not None]
+        return Latents(*(torch.cat(piece) for piece in zip(*pieces, strict=True)))
 
     def _reader(self, part: Part, latents: bool, other: bool = False) -> WindowReader:
         """The reader of a part; as many windows at once as go through the network in a training step."""

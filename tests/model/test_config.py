@@ -10,11 +10,9 @@ import torch
 
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
-from crossfeed.model.config import parse_model
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.config import JepaConfig, SensorConfig, parse_model
 from crossfeed.model.live import LiveForecaster
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.windows.augment import MachineAugmentation, PlanAugmentation

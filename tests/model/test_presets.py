@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.config import JepaConfig
 from crossfeed.model.presets import MethodConfig, crossfeed, mended, paper
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "method.md"

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.interface import Views
 from crossfeed.model.jepa.model import JepaModel
 from crossfeed.model.presets import MethodConfig, crossfeed, mended
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
 from crossfeed.schema import Channel, Schema

@@ -6,7 +6,7 @@ import pytest
 
 from crossfeed.configuration import differences, override
 from crossfeed.errors import ConfigError
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.config import JepaConfig
 from crossfeed.study.candidates import candidates_named, candidates_of, from_yaml, paper_candidates
 from crossfeed.study.record.score import rules_of
 from crossfeed.training.run_config import RunConfig, preset

@@ -5,14 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfeed.errors import ConfigError, TrainingError
-from crossfeed.training.budget import (
+from crossfeed.training.run_config import (
     FEWEST_PATIENT_EPOCHS,
     FEWEST_STEPS,
     REFERENCE_BATCH,
     STEPS_PER_WINDOW,
+    RunConfig,
     planned,
+    preset,
 )
-from crossfeed.training.run_config import RunConfig, preset
 from crossfeed.training.seeds import steps_in_epoch
 from tests.training.sensor_run import sensor_config
 

@@ -14,7 +14,7 @@ from crossfeed.front.fitted_model import load
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
 from crossfeed.schema import Channel
-from crossfeed.training import pretrained, rehearsal
+from crossfeed.training import pretrained, synthetic_plans
 from crossfeed.training import run as stages
 from crossfeed.training.reproduce import reproduce
 from crossfeed.training.run import train
@@ -164,7 +164,7 @@ def test_a_run_that_goes_on_remembers_speeds_nobody_drove_and_can_be_resumed(
     resumed = train(own, config, other, device="cpu", pretrained=many.model, resume=True)
     weights, again = (read_model_file(result.model).tensors for result in (whole, resumed))
     assert all(torch.equal(value, again[name]) for name, value in weights.items())
-    monkeypatch.setattr(rehearsal, "SHARE", 0.0)
+    monkeypatch.setattr(synthetic_plans, "SHARE", 0.0)
     forgetful = train(own, config, tmp_path / "forgetful", device="cpu", pretrained=many.model)
     assert any(
         not torch.equal(value, weights[name]) for name, value in read_model_file(forgetful.model).tensors.items()

@@ -119,8 +119,7 @@ KILLER = """
 import os, signal, sys
 from pathlib import Path
 import pandas, pyarrow.parquet  # what the first written table would import, in every victim anew
-from crossfeed.training import loop, run, stages, step
-from crossfeed.training.record import checkpoint
+from crossfeed.training import checkpoint, loop, run, step
 from tests.training.conftest import toy_table
 from tests.training.test_resume import MOMENTS, PRESETS, four_epochs
 
@@ -141,7 +140,7 @@ def victim(preset, moment):
     elif moment == MOMENTS[2]:
         loop.write_history = die_at(3, loop.write_history)
     elif moment == MOMENTS[3]:
-        stages.write_sealed = die_at(1, stages.write_sealed)
+        run.write_sealed = die_at(1, run.write_sealed)
     elif moment == MOMENTS[4]:
         run.remove_state = die_at(1, run.remove_state)
     run.train(toy_table(), four_epochs(preset), Path(sys.argv[1]) / preset / moment)

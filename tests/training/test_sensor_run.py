@@ -10,10 +10,10 @@ from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.model.model_file import read_model_file
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training.budget import planned
 from crossfeed.training.history import Row, read_history
 from crossfeed.training.optimiser import WeightAverage
 from crossfeed.training.run import RunResult, train
+from crossfeed.training.run_config import planned
 from tests.training.conftest import small_config, toy_table
 
 FEW = {"training.steps_per_epoch": 2, "training.finetune_epochs": 1}

@@ -21,8 +21,7 @@ from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.jobs import JobSpec, run_all
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import FLEET
-from crossfeed.training.budget import BUDGETS, planned
-from crossfeed.training.run_config import RunConfig, preset
+from crossfeed.training.run_config import BUDGETS, RunConfig, planned, preset
 from crossfeed.windows.listing import list_windows, pair_up
 from crossfeed.windows.windows import WindowSet
 
@@ -180,7 +179,7 @@ def effort(budget: str, size: Size, windows: int) -> Budget:
     config = preset("crossfeed", size)
     batch = max(2, min(config.training.batch_size, windows // 4))
     training = config.training.model_copy(update={"batch_size": batch})
-    length = BUDGETS[budget].length if budget in BUDGETS else 1.0
+    length = BUDGETS[budget][0] if budget in BUDGETS else 1.0
     wanted = planned(config.model_copy(update={"training": training}), windows, budget).training
     epochs = max(2, min(wanted.finetune_epochs or 2, round(MOST_EPOCHS * length)))
     patience = max(3, min(wanted.patience, epochs // 3))

@@ -1,7 +1,8 @@
 """The interface of everything that is forecast: a marginal distribution for each entry of any shape.
 
 A forecast of B windows, H horizons and C channels has entries BHC. Scores work entry by entry, on the device and in the
-type of the parameters, never ask the host for a number and carry all constants, log(2 pi) / 2 of the Gaussian included."""
+type of the parameters, never ask the host for a number and carry all constants, log(2 pi) / 2 of the Gaussian included.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -161,11 +162,8 @@ def _joined(parts: Sequence[Distribution], join: Callable[[list[Tensor]], Tensor
     return parts[0]._changed(lambda name, _: join([piece[name] for piece in pieces]))
 
 
-# What the families share about the normal distribution, safe for zero spread and for distances of a million.
-
-
 def floored(scale: Tensor) -> Tensor:
-    """A spread that may be zero, as one that can be divided by.
+    """A spread that may be zero, as one that can be divided by, for all families.
 
     At this floor (2.6e-8 in single precision) the steepest gradient there is, squared distance over cubed spread, is
     still a number for distances of a million.
@@ -210,9 +208,6 @@ def checked(level: float) -> float:
     return level
 
 
-# The normal distribution.
-
-
 @dataclass(frozen=True)
 class Gaussian(Distribution):
     """Independent normal entries; `scale` is the standard deviation."""
@@ -255,12 +250,9 @@ class Gaussian(Distribution):
         return replace(self, mean=location)
 
 
-# A forecast that says nothing about its own error.
-
-
 @dataclass(frozen=True)
 class Point(Distribution):
-    """One value: no density, no intervals, and the absolute error as CRPS."""
+    """One value, which says nothing about its own error: no density, no intervals, the absolute error as CRPS."""
 
     mean: Tensor
     has_intervals: ClassVar[bool] = False

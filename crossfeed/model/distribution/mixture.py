@@ -17,9 +17,6 @@ from crossfeed.model.distribution.distribution import (
     probability,
 )
 
-# Where rising functions cross zero, entry by entry: Newton steps that cannot leave their bracket. N entries.
-
-
 ROUNDS = 64
 ASKED_EVERY = 8
 
@@ -28,7 +25,7 @@ ASKED_EVERY = 8
 def find_root(
     function: Callable[..., tuple[Tensor, Tensor]], low_N: Tensor, high_N: Tensor, near_N: Tensor, *parameters: Tensor
 ) -> Tensor:
-    """The zeros between `low` and `high` of a function of x and its parameters that gives value and slope.
+    """The zeros (N) between `low` and `high` of a rising function of x and its parameters that gives value and slope.
 
     A Newton step is taken where it stays inside the bracket and at least halves the last step; elsewhere the bracket
     is halved. An entry rests once its value is as near to zero as asked. On a CPU, where asking costs nothing, resting

@@ -3,16 +3,25 @@
 B windows, K context rows, H horizons, T longest horizon, C sensors, A commands, D latent width.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from crossfeed.model.distribution import Distribution
-from crossfeed.model.interface import Latents, Losses, Plan, Prediction, ProcessGroup, Stage, Views
-from crossfeed.model.jepa.config import JepaConfig
+from crossfeed.model.config import JepaConfig
+from crossfeed.model.distribution import Distribution, Gaussian
+from crossfeed.model.interface import (
+    Latents,
+    Losses,
+    PackedPrecision,
+    Plan,
+    Prediction,
+    ProcessGroup,
+    Rows,
+    Stage,
+    Views,
+)
 from crossfeed.model.jepa.encoder import Encoder, TargetEncoder
 from crossfeed.model.jepa.objectives import ObjectiveConfig, Seen, loss_terms
 from crossfeed.model.jepa.predictor import Anchor, Head, Predictor, Recovery
@@ -25,39 +34,12 @@ from crossfeed.windows.windows import WindowBatch
 
 
 @dataclass(frozen=True, slots=True)
-class JepaRows:
-    """What the paper's network keeps: one vector a row."""
-
-    vector_BRD: Tensor
-    level: Statistics | None
-
-    def window(self, start: int, stop: int) -> "JepaRows":
-        """The rows from `start` up to `stop`."""
-        return JepaRows(self.vector_BRD[:, start:stop], self.level)
-
-    def followed_by(self, later: "JepaRows") -> "JepaRows":
-        """These rows and later ones that were read under the same level."""
-        return JepaRows(torch.cat([self.vector_BRD, later.vector_BRD], 1), self.level)
-
-    def __len__(self) -> int:
-        return self.vector_BRD.shape[1]
-
-
-@dataclass(frozen=True, slots=True)
 class JepaContext:
     """The paper's context: the state at the last row, the mean over all rows where it was asked for, and the level."""
 
     z_BD: Tensor
     pooled_BD: Tensor | None
     level: Statistics | None
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> "JepaContext":
-        """The same with each of its tensors changed; windows lie along the first axis."""
-        return JepaContext(
-            function(self.z_BD),
-            None if self.pooled_BD is None else function(self.pooled_BD),
-            None if self.level is None else self.level.map(function),
-        )
 
 
 class JepaModel(WorldModel):
@@ -105,29 +87,35 @@ class JepaModel(WorldModel):
         """What is taken out of each window before it is read and put back into its forecast; None for nothing."""
         return self.instance_norm.statistics(x_BKC, m_BKC)
 
-    def read(self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None) -> JepaRows:
+    def read(self, x_BRC: Tensor, m_BRC: Tensor, level: Statistics | None, channels: Tensor | None = None) -> Rows:
         """First pass of the encoder; under an unchanged level rows can be kept and used again."""
         x_BRC = self.instance_norm.normalise(x_BRC, level)
         if channels is not None:
             x_BRC, m_BRC = x_BRC[..., channels], m_BRC[..., channels]
-        return JepaRows(self.context_encoder.rows(x_BRC, m_BRC, channels), level)
+        return Rows((self.context_encoder.rows(x_BRC, m_BRC, channels),), level)
 
-    def context(self, rows: JepaRows, a_BKA: Tensor, pooled: bool = False) -> JepaContext:
+    def context(self, rows: Rows, a_BKA: Tensor, pooled: bool = False) -> JepaContext:
         """Second pass of the encoder, over rows that were read."""
+        (vector_BKD,) = rows.parts
         if not pooled:
-            return JepaContext(self.context_encoder.state(rows.vector_BRD, a_BKA), None, rows.level)
-        step_BKD = self.context_encoder.sequence(rows.vector_BRD, a_BKA)
+            return JepaContext(self.context_encoder.state(vector_BKD, a_BKA), None, rows.level)
+        step_BKD = self.context_encoder.sequence(vector_BKD, a_BKA)
         return JepaContext(step_BKD[:, -1], step_BKD.mean(1), rows.level)
 
-    def decode_paths(self, rows: JepaRows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
+    def decode_paths(self, rows: Rows, a_KA: Tensor, future_TA: Tensor, channels: Tensor) -> Distribution:
         """What follows each of B sampled paths under one plan, as `decode_rows`, of some channels only."""
-        a_BKA, future_BTA = (each.expand(len(rows.vector_BRD), -1, -1) for each in (a_KA, future_TA))
+        a_BKA, future_BTA = (each.expand(len(rows.parts[0]), -1, -1) for each in (a_KA, future_TA))
         return self.decode_rows(self.context(rows, a_BKA), a_BKA[:, -1:], future_BTA)[..., channels]
 
     def representation(self, batch: WindowBatch) -> Tensor:
         """The state at the last row."""
         self.check(batch)
-        return cast(JepaContext, self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA)).z_BD
+        z_BD: Tensor = self.encode(batch.x_BKC, batch.m_BKC, batch.a_BKA).z_BD
+        return z_BD
+
+    def packed_parts(self, precision: PackedPrecision) -> tuple[nn.Module, ...]:  # noqa: ARG002
+        """All that is computed for a forecast but the head."""
+        return (self.context_encoder, self.predictor)
 
     def channels_to_read(self, present_C: Tensor, absent_too: bool = True) -> Tensor | None:  # noqa: ARG002
         """The channels to read when only these are ever present; None for all. Asks the host, so not for training."""
@@ -166,34 +154,33 @@ class JepaModel(WorldModel):
         Each process of a group runs its share through the network; the losses are those of the whole batch.
         """
         own, shown = (batch, views) if group is None else (group.part(batch), group.part(views))
+        self.check(own)
         masks = [shown.m_BKC]
         if "schema" in objectives.active(stage):
             assert shown.reduced_m_BKC is not None, "the schema term needs a reduced view"
             masks.append(shown.reduced_m_BKC)
-        full, *reduced = self.forward_views(own, *masks)
-        seen = Seen(full, reduced[0] if reduced else None, self.encode_target(own, shown.m_BKC))
-        if group is not None:
-            seen = seen.map(group.gather)
-        terms = loss_terms(self, batch, seen, stage, objectives)
-        return Losses(terms, seen.full.latent_BHD.detach(), seen.target_BHD)
-
-    def forward_views(self, batch: WindowBatch, *masks: Tensor) -> tuple[Prediction, ...]:
-        """Several views of the same windows in one pass, one prediction for each."""
-        if len(masks) == 1:
-            return (self(batch, masks[0]),)
-        self.check(batch)
+        # Both views go through the network as one batch of twice the size.
         copies = len(masks)
-        x_VKC, a_VKA = batch.x_BKC.repeat(copies, 1, 1), batch.a_BKA.repeat(copies, 1, 1)
-        context = cast(JepaContext, self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True))
-        return self.decode(context, Plan.of(batch, self.horizons).repeated(copies)).split(len(batch.x_BKC))
+        x_VKC, a_VKA = own.x_BKC.repeat(copies, 1, 1), own.a_BKA.repeat(copies, 1, 1)
+        context = self.encode(x_VKC, torch.cat(masks), a_VKA, pooled=True)
+        said = self.decode(context, Plan.of(own, self.horizons).repeated(copies))
+        forecast = cast(Gaussian, said.distribution)
+        parts = (context.z_BD, context.pooled_BD, said.latent_BHD, forecast.mean, forecast.scale)
+        full, *reduced = zip(*(part.split(len(own.x_BKC)) for part in parts), strict=True)
+        tensors = [*full, self.encode_target(own, shown.m_BKC), *(reduced[0][2:4] if reduced else ())]
+        seen = Seen(*(tensors if group is None else map(group.gather, tensors)))
+        terms = loss_terms(self, batch, seen, stage, objectives)
+        return Losses(terms, seen.latent_BHD.detach(), seen.target_BHD)
 
     def latents(self, batch: WindowBatch, prediction: Prediction) -> Latents:
         """Every latent of a batch that was forecast from all that it shows."""
-        context = cast(JepaContext, prediction.context)
+        context: JepaContext = prediction.context
         assert context.pooled_BD is not None, "encode with `pooled`"
-        target_BHD = self.encode_target(batch)
         future_x_BHC = self.instance_norm.normalise(batch.future_x_BHC, context.level)
-        return Latents(context.z_BD, context.pooled_BD, prediction.latent_BHD, target_BHD, future_x_BHC)
+        target_BHD = self.encode_target(batch)
+        return Latents(
+            context.z_BD, future_x_BHC, batch.future_m_BHC, context.pooled_BD, target_BHD, prediction.latent_BHD
+        )
 
     @torch.no_grad()
     def encode_target(self, batch: WindowBatch, m_BKC: Tensor | None = None) -> Tensor:

@@ -4,8 +4,7 @@ Which parameters each term may move is listed in docs/method.md, and a test read
 B windows, K context rows, H horizons, G groups, C sensors, A commands, D latent width.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import torch
 from pydantic import ConfigDict, Field, model_validator
@@ -15,11 +14,11 @@ from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
 from crossfeed.model.distribution import Gaussian
-from crossfeed.model.interface import Prediction, Stage
+from crossfeed.model.interface import Stage
 from crossfeed.windows.windows import WindowBatch, present_mean
 
 if TYPE_CHECKING:
-    from crossfeed.model.jepa.model import JepaContext, JepaModel
+    from crossfeed.model.jepa.model import JepaModel
 
 Over = Literal["per_horizon", "pooled"]
 
@@ -81,42 +80,40 @@ class ObjectiveConfig(CheckedForm):
 
 
 class Seen(NamedTuple):
-    """What the network made of a batch: both views of it (the reduced one where it is asked for), and the teacher's."""
+    """What the network made of a batch, and the teacher of its targets; of the reduced view where it is asked for."""
 
-    full: Prediction
-    reduced: Prediction | None
+    z_BD: Tensor
+    pooled_BD: Tensor
+    latent_BHD: Tensor
+    mean_BHC: Tensor
+    scale_BHC: Tensor
     target_BHD: Tensor
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Seen":
-        """The same with each of its tensors changed; windows lie along the first axis."""
-        reduced = None if self.reduced is None else self.reduced.map(function)
-        return Seen(self.full.map(function), reduced, function(self.target_BHD))
+    reduced_latent_BHD: Tensor | None = None
+    reduced_mean_BHC: Tensor | None = None
 
 
 def loss_terms(
     model: "JepaModel", batch: WindowBatch, seen: Seen, stage: Stage, config: ObjectiveConfig
 ) -> dict[str, Tensor]:
     """The terms of a stage from what the network said about both views and what the teacher says about the targets."""
-    active, (full, reduced, target_BHD) = config.active(stage), seen
+    active = config.active(stage)
     with torch.autocast(batch.x_BKC.device.type, enabled=False):
         terms = {}
-        latent_BHD, target_BHD = full.latent_BHD.float(), target_BHD.float()
+        latent_BHD, target_BHD = seen.latent_BHD.float(), seen.target_BHD.float()
         assert latent_BHD.shape == target_BHD.shape, (latent_BHD.shape, target_BHD.shape)
         if "latent" in active:
             terms["latent"] = latent_loss(latent_BHD, target_BHD, batch.future_m_BHC.any(-1), config)
-        context = cast("JepaContext", full.context)
         if "vicreg" in active:
-            assert context.pooled_BD is not None, "VICReg needs the pooled context"
-            groups = _regularised(context.pooled_BD.float(), latent_BHD, target_BHD, config)
+            groups = _regularised(seen.pooled_BD.float(), latent_BHD, target_BHD, config)
             terms["vicreg"] = torch.stack([vicreg(group, config.vicreg) for group in groups]).mean()
-        if reduced is not None:
-            terms["schema"] = schema_loss(full, reduced, batch.future_m_BHC, stage, config)
+        if "schema" in active:
+            terms["schema"] = schema_loss(seen, batch.future_m_BHC, stage, config)
         if "recovery" in active:
-            command_BHA = model.recovery(context.z_BD.float(), target_BHD)
+            command_BHA = model.recovery(seen.z_BD.float(), target_BHD)
             assert command_BHA.shape == batch.mean_a_BHA.shape, (command_BHA.shape, batch.mean_a_BHA.shape)
             terms["recovery"] = functional.mse_loss(command_BHA, batch.mean_a_BHA)
         if "physical" in active:
-            forecast = cast(Gaussian, full.distribution)
+            forecast = Gaussian(seen.mean_BHC, seen.scale_BHC)
             terms["physical"] = model.head.loss(forecast, batch.future_x_BHC, batch.future_m_BHC)
     assert terms.keys() == active.keys(), (terms.keys(), active.keys())
     assert all(term.shape == () for term in terms.values()), {name: term.shape for name, term in terms.items()}
@@ -142,16 +139,17 @@ def latent_loss(latent_BHD: Tensor, target_BHD: Tensor, measured_BH: Tensor, con
     return present_mean(distance_BH, measured_BH)
 
 
-def schema_loss(full: Prediction, reduced: Prediction, m_BHC: Tensor, stage: Stage, config: ObjectiveConfig) -> Tensor:
+def schema_loss(seen: Seen, m_BHC: Tensor, stage: Stage, config: ObjectiveConfig) -> Tensor:
     """Eq. (8), one-sided: the reduced view is pulled towards the detached fuller one.
 
     In latent space while pretraining; on the physical mean of present target entries while fine-tuning.
     """
+    assert seen.reduced_latent_BHD is not None
+    assert seen.reduced_mean_BHC is not None
     if stage == "pretrain":
-        latents = (reduced.latent_BHD.float(), full.latent_BHD.detach().float())
+        latents = (seen.reduced_latent_BHD.float(), seen.latent_BHD.detach().float())
         return functional.smooth_l1_loss(*((_normed(z_BHD) for z_BHD in latents) if config.norms_all else latents))
-    mean_BHC, target_BHC = reduced.distribution.mean, full.distribution.mean.detach()
-    entry_BHC = functional.smooth_l1_loss(mean_BHC, target_BHC, reduction="none")
+    entry_BHC = functional.smooth_l1_loss(seen.reduced_mean_BHC, seen.mean_BHC.detach(), reduction="none")
     return present_mean(entry_BHC, m_BHC)
 
 

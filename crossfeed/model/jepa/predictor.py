@@ -213,14 +213,6 @@ class HeadConfig(CheckedForm):
     noise_floor: float = Field(default=0.01, gt=0.0)
 
 
-class _FromZero(nn.Linear):
-    """Begins at zero and draws no random number, so that a model starts like one without an anchor."""
-
-    def reset_parameters(self) -> None:
-        nn.init.zeros_(self.weight)
-        nn.init.zeros_(self.bias)
-
-
 class Anchor(nn.Module):
     """Moves a forecast along the line from the window's level to zero: by -1 times their distance (gone) up to +1.
 
@@ -237,7 +229,10 @@ class Anchor(nn.Module):
 
     def __init__(self, width: int, normaliser: Normaliser, reach: float) -> None:
         super().__init__()
-        self.change = _FromZero(width, len(normaliser.sensor_names))
+        # Begins at zero and draws no random number, so that a model starts like one without an anchor.
+        self.change = nn.utils.skip_init(nn.Linear, width, len(normaliser.sensor_names))  # type: ignore[no-untyped-call]
+        nn.init.zeros_(self.change.weight)
+        nn.init.zeros_(self.change.bias)
         zero_C, reached_C = normaliser.zero_within(reach)
         self.register_buffer("reached_C", torch.from_numpy(reached_C), persistent=False)
         self.register_buffer("zero_C", torch.from_numpy(zero_C), persistent=False)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.model.network_config import check_heads
 
 
 class Dropout(nn.Module):
@@ -110,6 +109,15 @@ def _output(width: int) -> nn.Linear:
 
 
 Change = Callable[[Tensor], Tensor]
+
+
+def check_heads(heads: int, width: int) -> None:
+    """Refuse attention heads that do not share the width equally."""
+    if width % heads:
+        raise ValueError(
+            f"{heads} attention heads do not divide the width {width}: "
+            f"choose a width that is a multiple of {heads}, or another number of heads"
+        )
 
 
 class BlockConfig(CheckedForm):

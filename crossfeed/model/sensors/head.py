@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.distribution import Mixture
 from crossfeed.model.sensors.commands import SMALL
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.members import MemberLinear
 from crossfeed.schema import Schema
 from crossfeed.windows.normalise import Normaliser

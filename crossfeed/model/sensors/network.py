@@ -5,18 +5,17 @@ features of a sensor, B windows, R rows, K context rows, T planned steps, C sens
 features, D width, N = C + A tokens, Q = H * C queries.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.distribution import Mixture
+from crossfeed.model.interface import Rows
 from crossfeed.model.parts.blocks import Dropout
-from crossfeed.model.parts.instance_norm import Statistics
 from crossfeed.model.sensors.commands import CommandFeatures, PlanFeatures
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.head import MixtureHead
 from crossfeed.model.sensors.members import (
     ChannelEmbedding,
@@ -32,28 +31,6 @@ FAINTEST = 0.01  # spread, in standard deviations of the source, below which dif
 
 
 @dataclass(frozen=True, slots=True)
-class SensorRows:
-    """Rows as they were measured, with the level from which they are seen."""
-
-    x_BRC: Tensor
-    m_BRC: Tensor
-    level: Statistics
-    channels: Tensor | None = None  # those worth reading, where the others are absent throughout
-
-    def window(self, start: int, stop: int) -> "SensorRows":
-        """The rows from `start` up to `stop`."""
-        return replace(self, x_BRC=self.x_BRC[:, start:stop], m_BRC=self.m_BRC[:, start:stop])
-
-    def followed_by(self, later: "SensorRows") -> "SensorRows":
-        """These rows and later ones that are seen from the same level."""
-        x_BRC, m_BRC = torch.cat([self.x_BRC, later.x_BRC], 1), torch.cat([self.m_BRC, later.m_BRC], 1)
-        return replace(self, x_BRC=x_BRC, m_BRC=m_BRC)
-
-    def __len__(self) -> int:
-        return self.x_BRC.shape[1]
-
-
-@dataclass(frozen=True, slots=True)
 class SensorWindow:
     """What tokens and forecasts are made of; values of absent sensors are 0 and are not to be read."""
 
@@ -64,10 +41,11 @@ class SensorWindow:
     channels: Tensor | None = None  # which sensors these are, where not all are looked at
 
     @classmethod
-    def of(cls, rows: SensorRows) -> "SensorWindow":
+    def of(cls, rows: Rows) -> "SensorWindow":
         """The window that these K rows make."""
-        centre_BC, m_BKC = rows.level.centre_BC, rows.m_BRC
-        x_BKC = torch.where(m_BKC, rows.x_BRC, centre_BC.unsqueeze(1))
+        assert rows.level is not None, "a sensor network sees every window from a level"
+        (x_BKC, m_BKC), centre_BC = rows.parts, rows.level.centre_BC
+        x_BKC = torch.where(m_BKC, x_BKC, centre_BC.unsqueeze(1))
         away_BKC = x_BKC - centre_BC.unsqueeze(1)
         count_BC = m_BKC.sum(1)
         spread_BC = (away_BKC.square().sum(1) / count_BC.clamp(min=1)).sqrt()
@@ -84,14 +62,11 @@ class SensorWindow:
         features_BCE = torch.cat(columns, 1).transpose(1, 2).contiguous()
         return cls(features_BCE, count_BC > 0, centre_BC, last_BC)
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "SensorWindow":
-        """The same with each of its tensors changed; windows lie along the first axis."""
-        features_BCE, present_BC = function(self.features_BCE), function(self.present_BC)
-        return SensorWindow(features_BCE, present_BC, function(self.centre_BC), function(self.last_BC), self.channels)
-
     def only(self, channels: Tensor) -> "SensorWindow":
         """The window of some of the sensors, as if the machine had no others."""
-        return replace(self.map(lambda values: values.index_select(1, channels)), channels=channels)
+        parts = (self.features_BCE, self.present_BC, self.centre_BC, self.last_BC)
+        features_BCE, present_BC, centre_BC, last_BC = (part.index_select(1, channels) for part in parts)
+        return SensorWindow(features_BCE, present_BC, centre_BC, last_BC, channels)
 
 
 class AskedHorizons(NamedTuple):

@@ -10,7 +10,7 @@ from crossfeed.errors import ConfigError, CrossfeedError
 from crossfeed.files import claim, read_claim
 from crossfeed.jobs import InProcess, JobSpec, make_engine
 from crossfeed.logs.table import Table, manifest_path
-from crossfeed.model.network_config import Size
+from crossfeed.model.config import Size
 from crossfeed.progress import progress
 from crossfeed.sim.factory.draw import NEIGHBOURS
 from crossfeed.sim.factory.generate import VERSION, draw_table

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Plan
-from crossfeed.model.sensors.config import SensorConfig
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.schema import Channel, Schema
 from crossfeed.windows.normalise import Normaliser

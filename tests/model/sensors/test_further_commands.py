@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from crossfeed.model.distribution import Mixture
 from crossfeed.model.interface import Plan
-from crossfeed.model.new_machine import in_frame, readable_schema
+from crossfeed.model.new_machine import in_frame, readable_schema, with_further_commands
 from crossfeed.model.sensors.commands import SMALL, CommandFeatures
-from crossfeed.model.sensors.further_commands import with_further_commands
 from crossfeed.model.sensors.head import FAINT, HIGHEST, LOWEST, STEEPEST
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.model.sensors.network import SensorNetwork, SensorWindow

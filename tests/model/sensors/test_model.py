@@ -209,11 +209,3 @@ def test_a_window_encoded_once_serves_any_plan() -> None:
         said = model.decode(context, Plan.under(planned.future_a_BTA, HORIZONS)).distribution
         assert isinstance(said, Mixture)
         assert_same(said.broadcast(), say(model, planned), atol=0.0)
-
-
-def test_a_context_keeps_its_windows_together() -> None:
-    model, batch = stirred(members=2), windows()
-    part = encode(model, batch).map(lambda values: values[1:3])
-    said = model.decode(part, Plan.under(batch.future_a_BTA[1:3], HORIZONS)).distribution
-    assert isinstance(said, Mixture)
-    assert_same(said.broadcast(), say(model, batch)[1:3])

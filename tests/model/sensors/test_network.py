@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossfeed.model.interface import Rows
 from crossfeed.model.sensors.commands import CommandFeatures
-from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork, SensorRows, SensorWindow
+from crossfeed.model.sensors.network import AskedHorizons, SensorNetwork, SensorWindow
 from tests.model.sensors.small import COMMANDS, CONTEXT, HORIZONS, SCHEMA, SENSORS, stirred, windows
 
 STEP_H = torch.tensor(HORIZONS) - 1
@@ -19,7 +20,7 @@ def parts() -> tuple[SensorNetwork, CommandFeatures]:
 def seen(seed: int = 0, presence: float = 0.7) -> tuple[SensorWindow, Tensor, Tensor]:
     """A window, its past commands and its planned ones."""
     batch, model = windows(seed=seed, presence=presence), stirred()
-    rows = SensorRows(batch.x_BKC, batch.m_BKC, model.level(batch.x_BKC, batch.m_BKC))
+    rows = Rows((batch.x_BKC, batch.m_BKC), model.level(batch.x_BKC, batch.m_BKC))
     return SensorWindow.of(rows), batch.a_BKA, batch.future_a_BTA
 
 

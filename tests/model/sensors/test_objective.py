@@ -9,9 +9,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.errors import ConfigError
+from crossfeed.model.config import ForecastObjectiveConfig, ForecastWeights
 from crossfeed.model.interface import Plan, Views
 from crossfeed.model.presets import MethodConfig
-from crossfeed.model.sensors.config import ForecastObjectiveConfig, ForecastWeights
 from crossfeed.model.sensors.model import SensorModel
 from crossfeed.windows.windows import WindowBatch
 from tests.model.sensors.small import SCHEMA, SENSORS, config, fresh, normaliser, say, single, stirred, windows

@@ -6,32 +6,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from crossfeed.model.interface import Rows
 from crossfeed.model.parts.instance_norm import InstanceNorm, InstanceNormConfig
-from crossfeed.model.sensors.network import FAINTEST, SensorRows, SensorWindow
+from crossfeed.model.sensors.network import FAINTEST, SensorWindow
 
 cases = st.tuples(st.integers(0, 2**31), st.floats(0.0, 1.0), st.integers(1, 12))
 
 
-def rows(seed: int = 0, presence: float = 0.7, length: int = 8, level: float = 0.0) -> SensorRows:
+def rows(seed: int = 0, presence: float = 0.7, length: int = 8, level: float = 0.0) -> Rows:
     chance = torch.Generator().manual_seed(seed)
     m_BRC = torch.rand(5, length, 3, generator=chance) < presence
     x_BRC = torch.where(m_BRC, torch.randn(5, length, 3, generator=chance).double() + level, 0.0)
     return seen(x_BRC, m_BRC)
 
 
-def seen(x_BRC: Tensor, m_BRC: Tensor) -> SensorRows:
+def seen(x_BRC: Tensor, m_BRC: Tensor) -> Rows:
     statistics = InstanceNorm(InstanceNormConfig(kind="centred")).statistics(x_BRC, m_BRC)
     assert statistics is not None
-    return SensorRows(x_BRC, m_BRC, statistics)
+    return Rows((x_BRC, m_BRC), statistics)
 
 
-def naive_last(found: SensorRows) -> Tensor:
+def naive_last(found: Rows) -> Tensor:
     """The last present value of each sensor, or its level where there is none."""
     last_BC = found.level.centre_BC.clone()
     for b, c in torch.cartesian_prod(torch.arange(len(last_BC)), torch.arange(last_BC.shape[1])).tolist():
-        present = found.m_BRC[b, :, c].nonzero()
+        present = found.parts[1][b, :, c].nonzero()
         if len(present):
-            last_BC[b, c] = found.x_BRC[b, present[-1].item(), c]
+            last_BC[b, c] = found.parts[0][b, present[-1].item(), c]
     return last_BC
 
 
@@ -41,7 +42,7 @@ def test_the_last_value_is_the_last_that_was_measured(case: tuple[int, float, in
     found = rows(*case)
     window = SensorWindow.of(found)
     assert torch.equal(window.last_BC, naive_last(found))
-    assert torch.equal(window.present_BC, found.m_BRC.any(1))
+    assert torch.equal(window.present_BC, found.parts[1].any(1))
 
 
 def test_the_last_value_is_exact_far_from_its_level() -> None:
@@ -55,7 +56,7 @@ def test_the_last_value_is_exact_far_from_its_level() -> None:
 @settings(max_examples=40, deadline=None)
 def test_what_is_absent_is_never_read(case: tuple[int, float, int], garbage: float) -> None:
     found = rows(*case)
-    wild = seen(torch.where(found.m_BRC, found.x_BRC, garbage), found.m_BRC)
+    wild = seen(torch.where(found.parts[1], found.parts[0], garbage), found.parts[1])
     one, two = SensorWindow.of(found), SensorWindow.of(wild)
     assert torch.equal(one.features_BCE, two.features_BCE)
     assert torch.equal(one.last_BC, two.last_BC)
@@ -103,17 +104,16 @@ def test_rows_read_one_after_the_other_are_the_rows_read_at_once(seed: int, cut:
     found = rows(seed)
     joined = found.window(0, cut).followed_by(found.window(cut, len(found)))
     assert len(joined) == len(found) == 8
-    assert torch.equal(joined.x_BRC, found.x_BRC)
-    assert torch.equal(joined.m_BRC, found.m_BRC)
+    assert torch.equal(joined.parts[0], found.parts[0])
+    assert torch.equal(joined.parts[1], found.parts[1])
     assert joined.level is found.level
-    assert len(joined.x_BRC) == len(found.x_BRC)
+    assert len(joined.parts[0]) == len(found.parts[0])
 
 
-def test_map_reaches_every_tensor() -> None:
+def test_a_window_of_some_sensors_has_the_columns_of_these() -> None:
     window = SensorWindow.of(rows())
-    first = window.map(lambda values: values[:1])
-    assert {len(getattr(first, name)) for name in set(SensorWindow.__dataclass_fields__) - {"channels"}} == {1}
-    some = window.only(torch.tensor([2, 0])).map(lambda values: values[:1])
-    assert torch.equal(some.features_BCE, window.features_BCE[:1, [2, 0]])
+    some = window.only(torch.tensor([2, 0]))
+    assert torch.equal(some.features_BCE, window.features_BCE[:, [2, 0]])
+    assert torch.equal(some.last_BC, window.last_BC[:, [2, 0]])
     assert some.channels is not None
     assert some.channels.tolist() == [2, 0]

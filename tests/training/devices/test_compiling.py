@@ -6,8 +6,8 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError
 from crossfeed.logs.table import Table
+from crossfeed.model.config import ForecastObjectiveConfig
 from crossfeed.model.interface import Stage, Views
-from crossfeed.model.sensors.config import ForecastObjectiveConfig
 from crossfeed.training.hardware import compiled
 from tests.training.sensor_run import sensor_model
 from tests.training.test_step import make_step
@@ -51,11 +51,31 @@ def test_traced_losses_of_the_papers_network_are_those_of_the_plain_ones(table: 
         torch.testing.assert_close(one, other)
 
 
-def test_a_machine_that_cannot_compile_is_told_what_to_do() -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError("no C compiler")
+def fails(*_: object) -> None:
+    raise RuntimeError("no C compiler")
+
+
+def test_a_machine_that_must_compile_and_cannot_is_told_what_to_do() -> None:
+    torch._dynamo.reset()
+    doubled = compiled(lambda x: 2.0 * x, backend=fails, required=True)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"no C compiler[\s\S]*training.acceleration=auto"):
+        doubled(torch.ones(3))
+
+
+def test_a_machine_without_a_c_compiler_stopped_instead_of_training_uncompiled(
+    table: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from torch._inductor import config
 
     torch._dynamo.reset()
-    doubled = compiled(lambda x: 2.0 * x, backend=fails)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"no C compiler[\s\S]*training.acceleration=off"):
-        doubled(torch.ones(3))
+    monkeypatch.setattr(config.cpp, "cxx", ("/nowhere/g++",))
+    monkeypatch.setattr(config, "fx_graph_cache", False)
+    plain, step = make_step(table, "finetune"), make_step(table, "finetune")
+    step._losses = compiled(step.model.losses)
+    for steps in (plain, step):
+        steps.begin_epoch(0)
+        steps()
+        steps()
+    assert torch.equal(step.trace(), plain.trace())
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("The step is not compiled") == 1

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import load_file
 
 from crossfeed.errors import ConfigError
-from crossfeed.training.hardware import Team, teamwork
+from crossfeed.model.interface import ProcessGroup
+from crossfeed.training.hardware import process_group
 from crossfeed.training.run import train
 from tests.training.conftest import small_config, toy_table
 
@@ -93,19 +94,19 @@ def test_two_processes_give_the_losses_and_weights_of_one_with_the_doubled_batch
     assert float(torch.stack(apart).max()) < 1e-5
 
 
-def test_a_team_of_one_changes_nothing() -> None:
-    with teamwork(torch.device("cpu")) as team:
-        assert team == Team()
-        assert team.leads
-        assert team.agree(1.5, torch.device("cpu")) == 1.5
-        team.wait()
+def test_a_group_of_one_changes_nothing() -> None:
+    with process_group(torch.device("cpu")) as group:
+        assert group == ProcessGroup()
+        assert group.leads
+        assert group.agree(1.5, torch.device("cpu")) == 1.5
+        group.wait()
         gradient = torch.ones(3)
         parameter = torch.nn.Parameter(torch.zeros(3))
         parameter.grad = gradient
-        team.average([parameter])
+        group.average([parameter])
         assert parameter.grad is gradient
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
     with pytest.raises(ConfigError, match="multiple of 3"):
-        Team(0, 3).check_batch(128)
+        ProcessGroup(0, 3).check_batch(128)

@@ -29,7 +29,7 @@ def share_inside(model: SensorModel, windows: WindowSet) -> Tensor:
     inside_H, present_H = torch.zeros(2, len(model.horizons), dtype=torch.float64)
     reader = WindowReader(model, windows, "float32", 64, captured=False, latents=False)
     for reading in reader(torch.arange(len(windows))):
-        low, high = (reading.prediction.distribution.quantile(level) for level in (0.05, 0.95))
+        low, high = (reading.distribution.quantile(level) for level in (0.05, 0.95))
         held_BHC = (low - 1e-5 <= reading.future_x_BHC) & (reading.future_x_BHC <= high + 1e-5)
         inside_H += (held_BHC & reading.future_m_BHC).sum((0, 2))
         present_H += reading.future_m_BHC.sum((0, 2))

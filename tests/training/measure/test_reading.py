@@ -15,7 +15,7 @@ def reader(table: Table, size: int, latents: bool = True) -> WindowReader:
 
 
 def means(readings: list[Reading]) -> torch.Tensor:
-    return torch.cat([reading.prediction.distribution.mean for reading in readings])
+    return torch.cat([reading.distribution.mean for reading in readings])
 
 
 def test_readings_do_not_depend_on_the_size_of_a_batch(table: Table) -> None:
@@ -40,7 +40,6 @@ def test_the_first_windows_of_a_reading_are_those_of_a_smaller_batch(table: Tabl
         own, wanted = getattr(first.latents, name), getattr(small.latents, name)
         torch.testing.assert_close(own, wanted, rtol=1e-4, atol=1e-5)
     assert next(reader(table, 3, latents=False)(torch.arange(3))).first(2).latents is None
-    torch.testing.assert_close(first.prediction.context.z_BD, small.prediction.context.z_BD, rtol=1e-4, atol=1e-5)
 
 
 def test_planned_commands_may_be_those_of_other_windows(table: Table) -> None:

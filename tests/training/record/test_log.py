@@ -9,7 +9,7 @@ from crossfeed.training.run import train
 from tests.training.conftest import small_config
 
 
-def test_a_run_keeps_a_diary_with_start_every_epoch_and_end(table: Table, tmp_path: Path) -> None:
+def test_a_run_keeps_a_log_with_start_every_epoch_and_end(table: Table, tmp_path: Path) -> None:
     config = small_config({"training.pretrain_epochs": 1, "training.finetune_epochs": 2})
     train(table, config, tmp_path / "run", device="cpu")
     lines = (tmp_path / "run" / LOG).read_text(encoding="utf-8").splitlines()
@@ -22,7 +22,7 @@ def test_a_run_keeps_a_diary_with_start_every_epoch_and_end(table: Table, tmp_pa
     assert (tmp_path / "run" / LOG).read_text(encoding="utf-8").splitlines() == lines
 
 
-def test_the_diary_says_how_a_run_was_stopped(tmp_path: Path) -> None:
+def test_the_log_says_how_a_run_was_stopped(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), run_log(tmp_path, {}):
         raise KeyboardInterrupt
     with pytest.raises(TrainingError), run_log(tmp_path, {"device": "cpu"}):
@@ -32,11 +32,11 @@ def test_the_diary_says_how_a_run_was_stopped(tmp_path: Path) -> None:
     assert lines[-1].endswith("error: The loss is no number.")
 
 
-def test_a_collapse_is_a_warning_in_the_diary(tmp_path: Path) -> None:
+def test_a_collapse_is_a_warning_in_the_log(tmp_path: Path) -> None:
     row = {
         "stage": "pretrain", "epoch": 3, "score": 1.0, "best_epoch": 1, "train_seconds": 1.0, "validation_seconds": 0.5,
         "collapse": "context latents: rank 0.01",
     }  # fmt: skip
-    with run_log(tmp_path, {}) as diary:
-        diary(row)
+    with run_log(tmp_path, {}) as logger:
+        logger(row)
     assert "warning: latents collapsed: context latents: rank 0.01" in (tmp_path / LOG).read_text(encoding="utf-8")

@@ -1,11 +1,14 @@
 """Every trainable parameter in exactly one group, with a gradient in its stage and none where the stage says none."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from crossfeed.logs.table import Table
 from crossfeed.model.interface import Stage
-from crossfeed.training.optimiser import parameter_groups
+from crossfeed.training.optimiser import adamw, parameter_groups
 from tests.training.test_step import make_step
 
 NEVER_TRAINED = {"pretrain": ("head", "target_encoder"), "finetune": ("target_encoder",)}
@@ -61,3 +64,28 @@ def test_paper_decays_everything(table: Table) -> None:
 def test_decay_reaches_the_optimiser(table: Table) -> None:
     step = make_step(table, changes={"training.weight_decay": 0.3})
     assert sorted(group["weight_decay"] for group in step.optimiser.param_groups) == [0.0, 0.3]
+
+
+def test_steps_are_those_of_the_library() -> None:
+    weights = [torch.nn.Parameter(torch.linspace(-1.0, 1.0, 7)) for _ in range(2)]
+    rate = torch.tensor(0.1)
+    ours, theirs = (
+        adamw([([weights[0]], 0.3)], rate),
+        torch.optim.AdamW([weights[1]], rate, weight_decay=0.3, fused=True),
+    )
+    for number in range(5):
+        for optimiser, weight in zip((ours, theirs), weights, strict=True):
+            optimiser.zero_grad()
+            (weight - number).square().sum().backward()
+            optimiser.step()
+    assert torch.equal(*weights)
+    assert not torch.equal(weights[0], torch.linspace(-1.0, 1.0, 7))
+
+
+def test_the_first_step_imported_the_compiler_for_seconds() -> None:
+    work = (
+        "import sys, torch; from crossfeed.training.optimiser import adamw; weight = torch.nn.Parameter(torch.ones(2));"
+        "optimiser = adamw([([weight], 0.1)], torch.tensor(0.1)); optimiser.zero_grad(); weight.sum().backward();"
+        "optimiser.step(); assert weight[0] < 1.0; assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", work], check=True)

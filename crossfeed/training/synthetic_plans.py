@@ -1,4 +1,4 @@
-"""Rehearsal: windows under changes of speed that nobody drove, with targets of the model that a run begins with.
+"""Windows under changes of speed that nobody drove, with targets of the model that a run begins with.
 
 A spindle slows down or stops in logs where the feeds stop too, so a run that goes on from a model of many machines
 unlearns what the speed alone does. Before its first step the model is therefore asked, for some windows of the run,
@@ -6,9 +6,9 @@ what their own plan and a changed one bring. The window is then shown under the 
 from what the model expected there as they really were from what it expected here.
 
 Whole stops are another matter: a log that shows a machine coming to rest, and what it reads there, knows that better
-than any model, and the two would contradict each other. Then only other speeds are rehearsed.
+than any model, and the two would contradict each other. Then only other speeds are planned.
 
-W windows, B batch, M rehearsed windows, T planned rows, H horizons, C sensors, A commands.
+W windows, B batch, M windows with a synthetic plan, T planned rows, H horizons, C sensors, A commands.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -24,8 +24,8 @@ from crossfeed.windows.augment import first_turned, turned
 from crossfeed.windows.corrupt import Draw
 from crossfeed.windows.windows import WindowBatch, WindowSet, mean_commands
 
-SHARE = 0.1  # of a batch are rehearsed windows; twice as many know no more and cost more at home
-MOST = 2048  # rehearsed windows: some ten seconds of a core
+SHARE = 0.1  # of a batch; twice as many know no more and cost more at home
+MOST = 2048  # windows with a synthetic plan: some ten seconds of a core
 AT_ONCE = 128  # are asked about
 STOPPED = 0.3  # of the changed plans stop everything where logs seldom do, the others turn the speed
 SLOWEST, FASTEST = 0.3, 1.2  # factors on a speed that is turned
@@ -33,7 +33,7 @@ TURNING = 1e-3  # in scales of the commands: what is less stands
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class SyntheticPlans:
     """Windows of a set, each under one changed plan, with the targets that the model at the beginning expects there."""
 
     windows: WindowSet
@@ -68,18 +68,18 @@ class Rehearsal:
         return cls(windows, number_M, torch.cat(plans), torch.cat(targets))
 
     def __call__(self, batch: WindowBatch, draw: Draw) -> WindowBatch:
-        """The batch with some of its windows replaced by rehearsed ones."""
+        """The batch with some of its windows replaced by windows under synthetic plans."""
         windows = (len(batch.x_BKC),)
         chosen_B = draw(windows) < SHARE
-        rehearsed = self.batch((draw(windows) * len(self.number_M)).long())
+        synthetic = self.batch((draw(windows) * len(self.number_M)).long())
         merged = {}
         for field in fields(WindowBatch):
-            mine, other = getattr(batch, field.name), getattr(rehearsed, field.name)
+            mine, other = getattr(batch, field.name), getattr(synthetic, field.name)
             merged[field.name] = torch.where(chosen_B.view(-1, *[1] * (mine.dim() - 1)), other, mine)
         return WindowBatch(**merged)
 
     def batch(self, index_B: Tensor) -> WindowBatch:
-        """Rehearsed windows by number, under their changed plans."""
+        """Some of these windows by number, under their changed plans."""
         future_a_BTA = self.future_a_MTA.index_select(0, index_B)
         return replace(
             self.windows.batch(self.number_M.index_select(0, index_B)),

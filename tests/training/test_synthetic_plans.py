@@ -9,10 +9,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from crossfeed.logs.table import Table
-from crossfeed.model.sensors.config import SensorConfig
+from crossfeed.model.config import SensorConfig
 from crossfeed.model.world_model import WorldModel
-from crossfeed.training import rehearsal
-from crossfeed.training.rehearsal import Rehearsal
+from crossfeed.training import synthetic_plans
+from crossfeed.training.synthetic_plans import SyntheticPlans
 from crossfeed.windows.corrupt import generator_draw
 from crossfeed.windows.windows import WindowSet
 from tests.windows.spindle import HORIZONS, SCHEMA, normaliser, spindle_table, spindle_windows
@@ -49,8 +49,8 @@ def model() -> WorldModel:
     return WorldModel.build(tiny_network(), SCHEMA, normaliser()).train()
 
 
-def remembered(seed: int = 0, windows: WindowSet = WINDOWS) -> Rehearsal:
-    known = Rehearsal.of(model(), windows, torch.Generator().manual_seed(seed))
+def synthetic(seed: int = 0, windows: WindowSet = WINDOWS) -> SyntheticPlans:
+    known = SyntheticPlans.of(model(), windows, torch.Generator().manual_seed(seed))
     assert known is not None
     return known
 
@@ -61,7 +61,7 @@ def commanded(a_BTA: torch.Tensor) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_either_everything_stops_or_the_speed_alone_is_turned(seed: int) -> None:
-    known = remembered(seed)
+    known = synthetic(seed)
     driven = commanded(WINDOWS.batch(known.number_M).future_a_BTA)
     planned = commanded(known.future_a_MTA)
     stopped = (np.abs(planned[:, -1]) < 1e-3).all(-1)
@@ -69,8 +69,8 @@ def test_either_everything_stops_or_the_speed_alone_is_turned(seed: int) -> None
     np.testing.assert_allclose(planned[~stopped, :, FEED], driven[~stopped, :, FEED], atol=1e-3)
     turned = planned[~stopped, -1, SPEED] / np.maximum(driven[~stopped, -1, SPEED], 1e-9)
     turning = driven[~stopped, -1, SPEED] > 1.0
-    assert (turned[turning] > rehearsal.SLOWEST - 1e-4).all()
-    assert (turned[turning] < rehearsal.FASTEST + 1e-4).all()
+    assert (turned[turning] > synthetic_plans.SLOWEST - 1e-4).all()
+    assert (turned[turning] < synthetic_plans.FASTEST + 1e-4).all()
     assert len(np.unique(turned[turning].round(3))) > 50
     # How much a speed is turned says nothing about when: late changes are as strong as early ones.
     late = np.isclose(planned[~stopped, 0, SPEED], driven[~stopped, 0, SPEED])[turning]
@@ -78,9 +78,9 @@ def test_either_everything_stops_or_the_speed_alone_is_turned(seed: int) -> None
     assert turned[turning][~late].max() > 0.9
 
 
-def test_a_log_that_shows_stops_is_not_contradicted_by_remembered_ones() -> None:
+def test_a_log_that_shows_stops_is_not_contradicted_by_synthetic_ones() -> None:
     """Remembered stops cost Michigan a sixth of its RMSE: its logs say what the machine reads at rest, otherwise."""
-    known = remembered(windows=INTERRUPTED)
+    known = synthetic(windows=INTERRUPTED)
     driven, planned = (
         commanded(plan)[..., SPEED] for plan in (known.windows.batch(known.number_M).future_a_BTA, known.future_a_MTA)
     )
@@ -89,7 +89,7 @@ def test_a_log_that_shows_stops_is_not_contradicted_by_remembered_ones() -> None
 
 
 def test_what_comes_before_the_change_is_as_it_was_measured() -> None:
-    known = remembered()
+    known = synthetic()
     batch = WINDOWS.batch(known.number_M)
     driven, planned = commanded(batch.future_a_BTA), commanded(known.future_a_MTA)
     checked = 0
@@ -103,7 +103,7 @@ def test_what_comes_before_the_change_is_as_it_was_measured() -> None:
 
 def test_targets_lie_within_the_spreads_that_the_model_expects() -> None:
     """A measurement that was one spread from its forecast is one spread from the forecast under the other plan."""
-    asked, known = model().eval(), remembered()
+    asked, known = model().eval(), synthetic()
     batch = WINDOWS.batch(known.number_M)
     with torch.no_grad():
         here = asked(batch).distribution
@@ -117,20 +117,20 @@ def test_targets_lie_within_the_spreads_that_the_model_expects() -> None:
 
 
 @pytest.mark.parametrize("windows", [WINDOWS, INTERRUPTED], ids=["one stop", "many starts"])
-def test_windows_whose_spindle_stands_are_not_remembered(windows: WindowSet) -> None:
-    driven = commanded(windows.batch(remembered(windows=windows).number_M).future_a_BTA)[..., SPEED]
+def test_windows_whose_spindle_stands_are_not_synthetic(windows: WindowSet) -> None:
+    driven = commanded(windows.batch(synthetic(windows=windows).number_M).future_a_BTA)[..., SPEED]
     assert (driven > 1.0).any(1).all()
     everything = commanded(windows.batch(torch.arange(len(windows))).future_a_BTA)[..., SPEED]
     assert len(driven) == (everything > 1.0).any(1).sum()
 
 
-def test_a_tenth_of_a_batch_is_remembered_and_the_others_stay() -> None:
-    known = remembered()
+def test_a_tenth_of_a_batch_is_synthetic_and_the_others_stay() -> None:
+    known = synthetic()
     batch = WINDOWS.batch(torch.arange(len(WINDOWS)))
     shown = known(batch, generator_draw(torch.Generator().manual_seed(1)))
     other = torch.from_numpy((commanded(shown.future_a_BTA) != commanded(batch.future_a_BTA)).any((1, 2)))
     replaced = shown.last_index_B != batch.last_index_B
-    assert abs(float(replaced.float().mean()) - rehearsal.SHARE) < 0.06
+    assert abs(float(replaced.float().mean()) - synthetic_plans.SHARE) < 0.06
     assert not (other & ~replaced & (shown.future_x_BHC == batch.future_x_BHC).all(-1).all(-1)).any()
     for name in ("x_BKC", "future_x_BHC", "future_a_BTA", "mean_a_BHA", "machine_B"):
         assert torch.equal(getattr(shown, name)[~(replaced | other)], getattr(batch, name)[~(replaced | other)])
@@ -138,16 +138,16 @@ def test_a_tenth_of_a_batch_is_remembered_and_the_others_stay() -> None:
     torch.testing.assert_close(shown.mean_a_BHA, means, atol=1e-5, rtol=0.0)
 
 
-def test_showing_what_is_remembered_needs_no_values() -> None:
+def test_showing_what_is_synthetic_needs_no_values() -> None:
     """On a GPU a step is captured in a graph, which cannot wait for a number."""
-    known, chance = remembered(), torch.Generator().manual_seed(0)
+    known, chance = synthetic(), torch.Generator().manual_seed(0)
     with FakeTensorMode(allow_non_fake_inputs=True):
         shown = known(WINDOWS.batch(torch.randint(len(WINDOWS), (8,), generator=chance)), generator_draw(chance))
     assert shown.future_x_BHC.shape == (8, len(HORIZONS), 2)
 
 
 def test_the_same_seed_remembers_the_same() -> None:
-    first, again, other = remembered(3), remembered(3), remembered(4)
+    first, again, other = synthetic(3), synthetic(3), synthetic(4)
     assert torch.equal(first.future_x_MHC, again.future_x_MHC)
     assert not torch.equal(first.number_M, other.number_M)
 
@@ -155,31 +155,31 @@ def test_the_same_seed_remembers_the_same() -> None:
 def test_asking_leaves_the_model_as_it_was() -> None:
     asked = model()
     before = {name: value.clone() for name, value in asked.state_dict().items()}
-    Rehearsal.of(asked, WINDOWS, torch.Generator())
+    SyntheticPlans.of(asked, WINDOWS, torch.Generator())
     assert asked.training
     assert all(torch.equal(value, before[name]) for name, value in asked.state_dict().items())
 
 
 def test_only_so_many_windows_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "MOST", 150)
-    assert len(remembered().number_M) == 150
+    monkeypatch.setattr(synthetic_plans, "MOST", 150)
+    assert len(synthetic().number_M) == 150
 
 
 def test_a_machine_without_a_commanded_speed_has_nothing_to_remember() -> None:
     table = spindle_table()
     still = spindle_windows(replace(table, commands=table.commands * [0.0, 1.0]))
-    assert Rehearsal.of(model(), still, torch.Generator()) is None
+    assert SyntheticPlans.of(model(), still, torch.Generator()) is None
 
 
 def test_a_machine_whose_only_commands_are_feeds_has_nothing_to_remember() -> None:
     feeds = tuple(command.model_copy(update={"quantity": "feed", "unit": "mm/min"}) for command in SCHEMA.commands)
     feeds_only = WorldModel.build(tiny_network(), SCHEMA.model_copy(update={"commands": feeds}), normaliser())
-    assert Rehearsal.of(feeds_only, WINDOWS, torch.Generator()) is None
+    assert SyntheticPlans.of(feeds_only, WINDOWS, torch.Generator()) is None
 
 
 def test_a_window_comes_to_rest_where_the_later_half_of_its_whole_plan_stands() -> None:
     """Horizons 1, 2 and 8: a spindle that turns up to row 20 comes to rest at the four rows from 16 to 19."""
     turns_N = torch.arange(60) <= 20
     windows = SimpleNamespace(last_W=torch.arange(10, 30), horizons=(1, 2, 8))
-    assert rehearsal._coming_to_rest(windows, turns_N) == pytest.approx(5 / 20)
-    assert rehearsal._turning(windows, turns_N).tolist() == list(range(10))
+    assert synthetic_plans._coming_to_rest(windows, turns_N) == pytest.approx(5 / 20)
+    assert synthetic_plans._turning(windows, turns_N).tolist() == list(range(10))
