@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from crossfeed.evaluation.statistics import conformal_rank
+
 FEWEST = 20  # scores below which a conformal margin says nothing
 _LEAST = 0.06  # of the load: by which cuts of the same part differ at least from run to run; set by hand
 _WEIGHT = 10.0  # rows that what is believed counts for
@@ -41,8 +43,7 @@ class ConformalMargin:
         """
         if len(self) < FEWEST:
             return math.inf
-        order = min(math.ceil((len(self) + 1) * (1.0 - risk)), len(self))
-        return self._ascending[order - 1]
+        return self._ascending[min(conformal_rank(len(self), 1.0 - risk), len(self)) - 1]
 
 
 @dataclass(frozen=True)

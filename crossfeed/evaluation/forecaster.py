@@ -144,6 +144,11 @@ def batches(windows: WindowSet, index_W: Tensor) -> Iterator[WindowBatch]:
         yield windows.batch(part.to(windows.last_W.device))
 
 
+def masked(batch: WindowBatch, m_BKC: Tensor) -> WindowBatch:
+    """The batch with these context entries alone; all others are absent, as on a machine that does not have them."""
+    return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+
+
 # A forecaster whose model sees machines in another frame than that of the windows it is judged on.
 
 

@@ -6,7 +6,7 @@ channel from the channel's scale, since every error metric scales with the unit.
 mean, the MAE is that of the median: each error has its own best guess."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ForecastError, TableError
-from crossfeed.evaluation.forecaster import Forecaster, in_parts
+from crossfeed.evaluation.forecaster import Forecaster, in_parts, masked
 from crossfeed.evaluation.verdict import Metrics, Unit
 from crossfeed.model.distribution import Distribution
 from crossfeed.processes import wide_products
@@ -235,6 +235,12 @@ def regimes(
 
 Change = Callable[[WindowBatch, Tensor], WindowBatch]
 OnForecast = Callable[[Tensor, Distribution], None]
+
+
+def only_channels(shown: Collection[str], channels: Sequence[str]) -> Change:
+    """What hides all other channels of a context and leaves the truth they are judged by."""
+    shown_C = torch.tensor([name in shown for name in channels])
+    return lambda batch, _: masked(batch, batch.m_BKC & shown_C.to(batch.m_BKC.device))
 
 
 @dataclass(frozen=True)

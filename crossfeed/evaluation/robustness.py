@@ -10,8 +10,8 @@ from torch import Tensor
 
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.evaluation.metrics import Change, EvaluationSet, Scores, score_windows
+from crossfeed.evaluation.forecaster import Forecaster, masked
+from crossfeed.evaluation.metrics import EvaluationSet, Scores, only_channels, score_windows
 from crossfeed.progress import console
 from crossfeed.training.health import PROTOCOL_SEED
 from crossfeed.windows.corrupt import Draw, MaskConfig, MaskMode, validation_masks, window_draw
@@ -40,22 +40,22 @@ SPIKE = 10.0
 
 def corrupted(batch: WindowBatch, corruption: str, amount: float, normaliser: Normaliser, seed: int) -> WindowBatch:
     """The batch with a corrupted context; absent entries stay absent and hold 0."""
-    masked: dict[str, MaskMode] = {
+    modes: dict[str, MaskMode] = {
         "missing points": "random", "missing blocks": "block", "missing channels": "channel"
     }  # fmt: skip
-    if corruption in masked:
-        config = MaskConfig(mode=masked[corruption], ratio=amount, channel_drop=amount)
+    if corruption in modes:
+        config = MaskConfig(mode=modes[corruption], ratio=amount, channel_drop=amount)
         m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, config, seed)
-        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+        return masked(batch, m_BKC)
     draw = window_draw(seed, batch.last_index_B)
     if corruption == "clock jitter":
         x_BKC, m_BKC = _jitter(batch.x_BKC, batch.m_BKC, amount, draw)
-        return replace(batch, x_BKC=torch.where(m_BKC, x_BKC, 0.0), m_BKC=m_BKC)
+        return masked(replace(batch, x_BKC=x_BKC), m_BKC)
     if corruption == "unit slip":
         x_BKC = _unit_slip(batch, amount, normaliser, draw)
     else:
         x_BKC = _CHANGES[corruption](batch.x_BKC, amount, draw)
-    return replace(batch, x_BKC=torch.where(batch.m_BKC, x_BKC, 0.0))
+    return masked(replace(batch, x_BKC=x_BKC), batch.m_BKC)
 
 
 def coarse(batch: WindowBatch, rows: int) -> WindowBatch:
@@ -203,23 +203,13 @@ def channel_curve(probe: Probe) -> dict[str, object]:
         rows = []
         for _ in range(DRAWS):
             kept = sorted(generator.choice(names, size=size, replace=False).tolist(), key=full.channels.index)
-            change = _only(kept, full.channels)
+            change = only_channels(kept, full.channels)
             scores = score_windows(probe.forecaster, probe.data, probe.index_W, change, f"Channels: {size}")
             seen, whole = scores.metrics(channel=kept)["rmse"], full.metrics(channel=kept)["rmse"]
             share = seen / whole if seen is not None and whole else None
             rows.append({"kept": kept, "rmse": seen, "rmse_all_visible": whole, "ratio": share})
         result[str(size)] = rows
     return result
-
-
-def _only(kept: list[str], channels: tuple[str, ...]) -> Change:
-    visible_C = torch.tensor([name in kept for name in channels])
-
-    def change(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-        m_BKC = batch.m_BKC & visible_C.to(batch.m_BKC.device)
-        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
-
-    return change
 
 
 def _row(scores: Scores, clean: Scores) -> dict[str, object]:

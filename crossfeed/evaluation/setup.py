@@ -63,8 +63,8 @@ class SourceData:
     def naive_baselines(self, model: WorldModel) -> list[NaiveForecaster]:
         """The naive baselines with the spread they had on the train windows, in the model's z-space."""
         train, fitted = self.windows(model, "train"), naive_baselines(model.horizons)
-        for floor in fitted:
-            floor.fit(train, train, 0)
+        for baseline in fitted:
+            baseline.fit(train, train, 0)
         return fitted
 
 

@@ -19,6 +19,14 @@ THRESHOLD = 0.05
 MONTE_CARLO_FLIPS = 1 << 20
 
 
+def conformal_rank(count: int, share: float) -> int:
+    """The rank from below of the score, among so many, that a further one stays under with at least this chance.
+
+    A rank above `count` says that there are too few of them.
+    """
+    return math.ceil((count + 1) * share - 1e-9)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """An estimate with its bootstrap interval over runs; None where a ratio has nothing to divide by.

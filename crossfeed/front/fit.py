@@ -246,7 +246,7 @@ def what_if(
     """
     fitted = as_model(model, device)
     if fitted.network.normaliser.is_placeholder:
-        fitted = fitted.meets(history, at)
+        fitted = fitted.fitted_to(history, at)
     moment = history_of(fitted.opened, history, session, at)
     # Columns of one plan are a mapping, too.
     if not isinstance(plans, list | tuple | Mapping) or (

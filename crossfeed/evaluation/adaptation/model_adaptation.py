@@ -46,25 +46,26 @@ def adapt_model(
     `sources` are tables that the model was trained on, `file` is what the table is called in the result.
     """
     share, before = _first_share(fewshot), opened
-    opened = opened.meets(table, share)
+    opened = opened.fitted_to(table, share)
     strange = sensors_not_read(opened.model, table)
     if opened.trained_on(table):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    opened = opened.takes_in(table, share)
+    opened = opened.with_sensors_of(table, share)
     facts = {"file": file, "fingerprint": table.fingerprint(), "machines": list(table.machines())}
     data = set_up(opened, table, sources=sources).data
-    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out), met=opened is not before)
+    folder, changed = None if out is None else Path(out), opened is not before
+    found = adapt(opened, data, facts, fewshot, streaming, folder, changed)
     left = sensors_not_read(opened.model, table)
     result = replace(
         found.result,
         absent_commands=opened.misses(table),
         sensors_taken_in=tuple(name for name in strange if name not in left),
     )
-    if out is not None:
-        write_sealed(Path(out) / "adaptation.json", result.to_dict())
+    if folder is not None:
+        write_sealed(folder / "adaptation.json", result.to_dict())
     return replace(found, result=result)
 
 
@@ -75,11 +76,11 @@ def adapt(
     fewshot: FewShotConfig | None,
     streaming: OnlineConfig | None,
     out: Path | None = None,
-    met: bool = False,
+    changed: bool = False,
 ) -> Adaptation:
     """Adapt an opened model to windows at hand; `table` says in the result where they come from.
 
-    A model that has just `met` this machine, or sensors of it, is kept even if there was nothing to learn from.
+    A model that has just `changed` for this machine is kept even if there was nothing to learn from.
     """
     opened.forecaster.reading(data.windows)
     models: dict[str, OpenedModel] = {}
@@ -88,7 +89,7 @@ def adapt(
     if fewshot is not None:
         found = few_shot(opened.forecaster, data, fewshot)
         shots = found.result
-        if shots.fractions[-1].updates or met:
+        if shots.fractions[-1].updates or changed:
             models["few_shot"] = _adapted(found.forecaster, "few_shot", opened, table, fewshot)
     if streaming is not None:
         streamed, forecasters = _stream(opened, data, streaming)

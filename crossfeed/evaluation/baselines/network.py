@@ -148,13 +148,21 @@ class HorizonDecoder(nn.Module):
 
 
 class EncodingNetwork(Network):
-    """A network that sums its context up in one vector, from which the decoder forecasts."""
+    """A network whose encoder sums the context up in one vector, from which the decoder forecasts."""
 
-    decoder: HorizonDecoder
+    encoder: nn.Module
+
+    def __init__(self, features: Features, width: int, encoder: nn.Module | None = None) -> None:
+        super().__init__()
+        self.features = features
+        if encoder is not None:
+            self.encoder = encoder
+        self.decoder = HorizonDecoder(features, width)
 
     def encode(self, batch: WindowBatch) -> Tensor:
         """The context vector (B, D) that forecasts."""
-        raise NotImplementedError
+        z_BD: Tensor = self.encoder(self.features.context(batch))
+        return z_BD
 
     def forward(self, batch: WindowBatch) -> Distribution:
         forecast: Distribution = self.decoder(self.encode(batch), batch)

@@ -13,7 +13,6 @@ from crossfeed.evaluation.baselines.network import (
     DROPOUT,
     EncodingNetwork,
     Features,
-    HorizonDecoder,
     Network,
     estimate,
 )
@@ -23,31 +22,29 @@ from crossfeed.windows.windows import WindowBatch
 _TCN_KERNEL, _TCN_LAYERS = 3, 5
 
 
-class Mlp(EncodingNetwork):
+def mlp(features: Features, width: int) -> EncodingNetwork:
     """Two hidden layers; the second mixes the state with the command plan of each horizon."""
+    first = nn.Linear(features.shape.context * features.context_width, width)
+    return EncodingNetwork(features, width, nn.Sequential(nn.Flatten(), first, nn.GELU()))
 
-    def __init__(self, features: Features, width: int) -> None:
+
+class LastRow(nn.Module):
+    """What a reader of rows (B, K, F) says at the last of them."""
+
+    def __init__(self, reader: nn.Module) -> None:
         super().__init__()
-        self.features = features
-        self.first = nn.Linear(features.shape.context * features.context_width, width)
-        self.decoder = HorizonDecoder(features, width)
+        self.reader = reader
 
-    def encode(self, batch: WindowBatch) -> Tensor:
-        return gelu(self.first(self.features.context(batch).flatten(1)))
-
-
-class Recurrent(EncodingNetwork):
-    """A stacked recurrent reader of either cell."""
-
-    def __init__(self, features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int) -> None:
-        super().__init__()
-        self.features = features
-        self.reader = cell(features.context_width, width, num_layers=2, batch_first=True)
-        self.decoder = HorizonDecoder(features, width)
-
-    def encode(self, batch: WindowBatch) -> Tensor:
-        steps_BKD: Tensor = self.reader(self.features.context(batch))[0]
+    def forward(self, x_BKF: Tensor) -> Tensor:
+        read = self.reader(x_BKF)
+        steps_BKD: Tensor = read[0] if isinstance(read, tuple) else read
         return steps_BKD[:, -1]
+
+
+def recurrent(features: Features, cell: type[nn.GRU] | type[nn.LSTM], width: int) -> EncodingNetwork:
+    """A stacked recurrent reader of either cell."""
+    reader = cell(features.context_width, width, num_layers=2, batch_first=True)
+    return EncodingNetwork(features, width, LastRow(reader))
 
 
 class CausalBlock(nn.Module):
@@ -68,20 +65,22 @@ class CausalBlock(nn.Module):
         return residual_BDK
 
 
-class Tcn(EncodingNetwork):
+class CausalReader(nn.Module):
     """Dilations double from layer to layer, so five layers see 63 steps."""
 
-    def __init__(self, features: Features, width: int) -> None:
+    def __init__(self, features: int, width: int) -> None:
         super().__init__()
-        self.features = features
-        self.enter = nn.Conv1d(features.context_width, width, 1)
+        self.enter = nn.Conv1d(features, width, 1)
         self.blocks = nn.Sequential(*(CausalBlock(width, 2**layer) for layer in range(_TCN_LAYERS)))
-        self.decoder = HorizonDecoder(features, width)
 
-    def encode(self, batch: WindowBatch) -> Tensor:
-        x_BFK = self.features.context(batch).transpose(1, 2)
-        last_BD: Tensor = self.blocks(self.enter(x_BFK))[:, :, -1]
-        return last_BD
+    def forward(self, x_BKF: Tensor) -> Tensor:
+        steps_BDK: Tensor = self.blocks(self.enter(x_BKF.transpose(1, 2)))
+        return steps_BDK.transpose(1, 2)
+
+
+def tcn(features: Features, width: int) -> EncodingNetwork:
+    """Causal convolutions."""
+    return EncodingNetwork(features, width, LastRow(CausalReader(features.context_width, width)))
 
 
 _TREND_KERNEL = 25
@@ -129,32 +128,23 @@ class StepEncoder(nn.Module):
 
     def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__()
-        self.features = features
         self.token = nn.Linear(features.context_width, width)
         self.position_KD = nn.Parameter(0.02 * torch.randn(features.shape.context, width))
         self.blocks = encoder_blocks(width, layers)
 
-    def tokens(self, batch: WindowBatch) -> Tensor:
+    def tokens(self, x_BKF: Tensor) -> Tensor:
         """Row tokens with their positions, before any attention."""
-        tokens_BKD: Tensor = self.token(self.features.context(batch)) + self.position_KD
+        tokens_BKD: Tensor = self.token(x_BKF) + self.position_KD
         return tokens_BKD
 
-    def forward(self, batch: WindowBatch) -> Tensor:
-        steps_BKD: Tensor = self.blocks(self.tokens(batch))
+    def forward(self, x_BKF: Tensor) -> Tensor:
+        steps_BKD: Tensor = self.blocks(self.tokens(x_BKF))
         return steps_BKD
 
 
-class Transformer(EncodingNetwork):
+def transformer(features: Features, width: int, layers: int) -> EncodingNetwork:
     """The row encoder with the shared forecasting decoder."""
-
-    def __init__(self, features: Features, width: int, layers: int) -> None:
-        super().__init__()
-        self.encoder = StepEncoder(features, width, layers)
-        self.decoder = HorizonDecoder(features, width)
-
-    def encode(self, batch: WindowBatch) -> Tensor:
-        last_BD: Tensor = self.encoder(batch)[:, -1]
-        return last_BD
+    return EncodingNetwork(features, width, LastRow(StepEncoder(features, width, layers)))
 
 
 class FeatureMixing(nn.Module):

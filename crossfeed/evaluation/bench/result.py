@@ -1,18 +1,15 @@
 """What a learning curve says: one point for each model and number of minutes, and where models overtake the fleet."""
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from crossfeed.configuration import recorded
 from crossfeed.errors import ConfigError
-from crossfeed.files import atomic_file, plain, write_sealed
 from crossfeed.show.figures import save_figure
 from crossfeed.show.formats import markdown
-from crossfeed.show.tables import ResultTable, ShownByTables
+from crossfeed.show.tables import RecordedResult, ResultTable
 
 if TYPE_CHECKING:
     import polars
@@ -108,7 +105,6 @@ def _between(after: float, by: float, share: float) -> float:
 
 
 METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
-FILE = "curve.json"
 
 
 @dataclass(frozen=True)
@@ -127,8 +123,10 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningCurve(ShownByTables):
+class LearningCurve(RecordedResult):
     """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
+
+    RECORD: ClassVar = ("a learning curve", "crossfeed curve", "Draw it again.")
 
     machine: str
     period: float
@@ -185,15 +183,6 @@ class LearningCurve(ShownByTables):
 
         return to_pandas(self.to_polars())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As it is written to curve.json."""
-        return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def from_dict(cls, content: Any, origin: str = "The curve") -> Self:
-        """The very curve that `to_dict` gave; content that is none is refused."""
-        return recorded(cls, content, origin, "a learning curve", "crossfeed curve", "Draw it again.")
-
     def plot(self, metric: str = "crps") -> "Drawn":
         """The error against minutes of own logs, one line for each model, and how honest its intervals are."""
         from crossfeed.evaluation.bench.curve import figure
@@ -205,7 +194,11 @@ class LearningCurve(ShownByTables):
 
     def write(self, folder: Path | str) -> None:
         """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
-        write_curve(self, Path(folder))
+        folder = Path(folder)
+        self.write_as(folder, "curve", self.rows(), written(self))
+        figure = self.plot()
+        for ending in ("png", "svg"):
+            save_figure(figure, folder / f"curve.{ending}")
 
     def tables(self) -> list[ResultTable]:
         """Errors and coverage by minutes with what is to be said beside them, then every point."""
@@ -253,18 +246,3 @@ def written(curve: LearningCurve) -> str:
     parts = [markdown(metric_table(curve, metric)) for metric in METRICS]
     said = "\n".join(f"- {remark}" for remark in remarks(curve))
     return "\n\n".join([*parts, said]) + "\n"
-
-
-def write_curve(curve: LearningCurve, folder: Path) -> None:
-    """Everything as files, each whole or not there."""
-    write_sealed(folder / FILE, curve)
-    rows = curve.rows()
-    with atomic_file(folder / "curve.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    with atomic_file(folder / "curve.md") as temporary:
-        temporary.write_text(written(curve), encoding="utf-8")
-    figure = curve.plot()
-    for ending in ("png", "svg"):
-        save_figure(figure, folder / f"curve.{ending}")

@@ -3,22 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from importlib import import_module
 from pathlib import Path
 
 import torch
 
 from crossfeed.evaluation.baselines.budget import Budget, Size
-from crossfeed.evaluation.baselines.compare import effort_of, run_once
+from crossfeed.evaluation.baselines.compare import do_runs, effort_of, run_once
 from crossfeed.evaluation.baselines.contenders import NAIVE, Fitted, Setting, comparison_data, contender
-from crossfeed.evaluation.baselines.networks import modules_of_registered
 from crossfeed.evaluation.baselines.results import Result
 from crossfeed.evaluation.bench.fleet import BySession, FleetContender, open_fleet
 from crossfeed.evaluation.bench.own_logs import JudgedWindows, OwnLogs, sides
 from crossfeed.evaluation.bench.result import folder_name, spoken
 from crossfeed.evaluation.forecaster import Forecaster, NaiveForecaster
 from crossfeed.evaluation.metrics import EvaluationSet
-from crossfeed.jobs import JobSpec, run_all
+from crossfeed.jobs import JobSpec
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import FLEET
 from crossfeed.training.budget import BUDGETS, planned
@@ -83,16 +81,15 @@ class CurveRunner:
             origin = f"{FLEET}-{fleet.opened.sha256[:8]}"
             return self._once(name, first, seed, lambda kept: self._fit_fleet(first, seed, kept), fleet.scored, origin)
         if first.sides is None and name in NAIVE:
-            scored = self._space_set
-            return self._once(name, first, seed, lambda _: self._fit_floor(name, first, scored), scored)
+            # In the space itself: naive baselines have no normaliser of their own.
+            logs = self.setting.logs
+            scored = self.judged.of_table(logs.table.laid_out(logs.test), self.judged.space)
+            return self._once(name, first, seed, lambda _: self._fit_naive(name, first, scored), scored)
         if first.sides is None:
-            return Result(name, seed, "not run", "masked", reason=self.too_little(first))
+            rows = 0 if first.rows is None else len(first.rows)
+            reason = f"{TOO_LITTLE}: {rows} rows do not give three pieces with windows of {self.window} rows"
+            return Result(name, seed, "not run", "masked", reason=reason)
         return self._run_contender(name, first, seed)
-
-    def too_little(self, first: FirstMinutes) -> str:
-        """Why nothing can be trained on so few rows."""
-        rows = 0 if first.rows is None else len(first.rows)
-        return f"{TOO_LITTLE}: {rows} rows do not give three pieces with windows of {self.window} rows"
 
     def _first_minutes(self, minutes: float) -> FirstMinutes:
         logs = self.setting.logs
@@ -108,12 +105,6 @@ class CurveRunner:
         windows = list_windows(pair_up(train, None), model.context, model.horizons)
         table = logs.table.laid_out([*cut, *logs.test])
         return FirstMinutes(minutes, rows, table if len(windows) >= 4 else None, len(windows))
-
-    @cached_property
-    def _space_set(self) -> EvaluationSet:
-        """The judged windows in the space itself, for those who have no normaliser of their own."""
-        logs = self.setting.logs
-        return self.judged.of_table(logs.table.laid_out(logs.test), self.judged.space)
 
     def _once(
         self, name: str, first: FirstMinutes, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
@@ -131,28 +122,26 @@ class CurveRunner:
             return self.fleet.as_it_came(first.rows)
         budget = effort(self.setting.budget, self.setting.size, first.train_windows)
         config = self._learning_config()
-        return self.fleet.learned_on(
-            first.rows, first.sides, budget, self.setting.size, config, seed, folder
-        )  # fmt: skip
+        return self.fleet.learned_on(first.rows, first.sides, budget, self.setting.size, config, seed, folder)
 
-    def _fit_floor(self, name: str, first: FirstMinutes, scored: EvaluationSet) -> Fitted:
+    def _fit_naive(self, name: str, first: FirstMinutes, scored: EvaluationSet) -> Fitted:
         """With the spread of its errors on all windows of the minutes, else on those in each session's first rows."""
         model = self.setting.config.model
         space = self.judged.space
 
-        def floor(table: Table) -> NaiveForecaster:
+        def fitted(table: Table) -> NaiveForecaster:
             windows = WindowSet.build(table, None, space, model.context, model.horizons, device=self.setting.device)
             made = NaiveForecaster(name, NAIVE[name], model.horizons)
             made.fit(windows, windows, 0)
             return made
 
         if first.rows is not None and len(list_windows(pair_up(first.rows, None), model.context, model.horizons)):
-            return Fitted(floor(first.rows), 0, 0.0, {"spread": "errors in the own logs"})
+            return Fitted(fitted(first.rows), 0, 0.0, {"spread": "errors in the own logs"})
         beginnings = self.setting.logs.beginnings()
         of_session = {group.session: group for group in beginnings.groups}
 
         def met(session: str) -> Forecaster:
-            return floor(beginnings.select([of_session[session]]))
+            return fitted(beginnings.select([of_session[session]]))
 
         forecaster = BySession(name, False, scored.windows, met)
         return Fitted(forecaster, 0, 0.0, {"spread": "errors in the first rows of each session"})
@@ -190,12 +179,6 @@ def effort(budget: str, size: Size, windows: int) -> Budget:
     )  # fmt: skip
 
 
-def _prepare(setting: CurveSetting, modules: Sequence[str]) -> CurveRunner:
-    for module in modules:
-        import_module(module)
-    return CurveRunner(setting)
-
-
 CurveRun = tuple[str, float, int]  # a model, so many minutes, a seed
 
 
@@ -209,7 +192,5 @@ def do_curve_runs(plan: Sequence[CurveRun], runner: CurveRunner, processes: int)
         )
         for model, minutes, seed in plan
     ]  # fmt: skip
-    modules = modules_of_registered(model for model, _, _ in plan) if processes > 1 else ()
-    prepare = partial(_prepare, runner.setting, modules)
-    done = run_all("Learning curve", jobs, runner, prepare, processes, lambda result: result.in_words("crps"))
-    return {(job.arguments[0], job.arguments[1], job.arguments[2]): result for job, result in done}
+    done = do_runs("Learning curve", jobs, runner, partial(CurveRunner, runner.setting), processes, "crps")
+    return {(model, minutes, seed): result for (model, minutes, seed), result in done.items()}

@@ -85,11 +85,11 @@ def adaptation() -> dict[str, Any]:
             "updates": 50 if fraction else 0,
             "parameters_moved": 10,
             "remark": "",
-            **metrics,
-            "rmse": 0.5 - fraction,
+            "metrics": {**metrics, "rmse": 0.5 - fraction},
             "rmse_ratio": ratio,
             "crps_ratio": ratio,
             "runs": {"lathe/run0": 0.5 - fraction, "lathe/run1": 0.6 - fraction},
+            "sensors": {},
         }
         for fraction in (0.0, 0.1, 0.2)
     ]
@@ -99,6 +99,9 @@ def adaptation() -> dict[str, Any]:
         "online": {
             "config": {"mode": "predictor"},
             "updates": 12,
+            "mae_ratio": ratio,
+            "crps_ratio": ratio,
+            "parameters_moved": 10,
             "zero_shot": metrics,
             "online": metrics,
             "rmse_ratio": ratio,
