@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 # What an evaluation records, as types that need no torch: reports and tables read results where no model runs.
 

@@ -134,5 +134,3 @@ FLOORS = {"persistence": persistence, "linear drift": linear_drift}
 
 # One for everybody, for ever: it belongs to the protocol, not to any model.
 PROTOCOL_SEED = 20260820
-# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
-WEAK_COMMAND_USE = 1.02

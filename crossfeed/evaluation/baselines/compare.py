@@ -23,8 +23,10 @@ from crossfeed.evaluation.baselines.contenders import (
 )
 from crossfeed.evaluation.baselines.networks import modules_of_registered
 from crossfeed.evaluation.baselines.official import find_clones
-from crossfeed.evaluation.baselines.results import ComparisonTable, Result, measure, result_file
-from crossfeed.evaluation.metrics import EvaluationSet
+from crossfeed.evaluation.baselines.results import ComparisonTable, Result, result_file
+from crossfeed.evaluation.command_use import false_plan
+from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.evaluation.metrics import EvaluationSet, score_windows
 from crossfeed.files import claim
 from crossfeed.jobs import JobSpec, run_all
 from crossfeed.logs.align import check_row_period
@@ -32,6 +34,9 @@ from crossfeed.logs.table import Table
 from crossfeed.model.model_file import FLEET
 from crossfeed.model.world_model import choose_device
 from crossfeed.training.run_config import RunConfig, preset
+
+# Command use needs extra passes; so many evenly spread windows say enough.
+_PROBED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,26 @@ def _prepare(make: Callable[[], object], modules: Sequence[str]) -> object:
     for module in modules:
         import_module(module)
     return make()
+
+
+def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
+    """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
+    scores = score_windows(forecaster, data)
+    pooled = scores.metrics()
+    index_W = data.sample(_PROBED)
+    true = scores if len(index_W) == len(data.windows) else score_windows(forecaster, data, index_W)
+    shuffled = score_windows(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
+    rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
+    return {
+        **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},
+        "coverage90": pooled["coverage90"],
+        "command_use": rmse_shuffled / rmse if rmse and rmse_shuffled is not None else None,
+        "windows": scores.windows,
+        "rmse_by_horizon": {label: row["rmse"] for label, row in scores.by("horizon").items()},
+        "rmse_by_channel": {label: row["rmse"] for label, row in scores.by("channel").items()},
+        "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
+        "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
+    }
 
 
 def effort_of(model: str) -> float:

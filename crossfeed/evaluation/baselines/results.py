@@ -4,21 +4,18 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from crossfeed.errors import StorageError
 from crossfeed.evaluation.baselines.budget import Budget, Size
-from crossfeed.evaluation.baselines.contenders import ComparisonData
-from crossfeed.evaluation.command_use import false_plan
-from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.evaluation.metrics import EvaluationSet, score_windows
 from crossfeed.jobs import once
 from crossfeed.show.formats import markdown
 from crossfeed.show.tables import RecordedResult, ResultTable, columns
 
+if TYPE_CHECKING:
+    from crossfeed.evaluation.baselines.contenders import ComparisonData
+
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
-# Command use needs extra passes; so many evenly spread windows say enough.
-_PROBED = 1000
 
 
 @dataclass(frozen=True)
@@ -56,26 +53,6 @@ class Result:
 def result_file(folder: Path, model: str, seed: int) -> Path:
     """Where the result of a run lies."""
     return folder / "runs" / f"{model}-seed{seed}.json"
-
-
-def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
-    """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
-    scores = score_windows(forecaster, data)
-    pooled = scores.metrics()
-    index_W = data.sample(_PROBED)
-    true = scores if len(index_W) == len(data.windows) else score_windows(forecaster, data, index_W)
-    shuffled = score_windows(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
-    rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
-    return {
-        **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},
-        "coverage90": pooled["coverage90"],
-        "command_use": rmse_shuffled / rmse if rmse and rmse_shuffled is not None else None,
-        "windows": scores.windows,
-        "rmse_by_horizon": {label: row["rmse"] for label, row in scores.by("horizon").items()},
-        "rmse_by_channel": {label: row["rmse"] for label, row in scores.by("channel").items()},
-        "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
-        "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
-    }
 
 
 TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
@@ -124,7 +101,7 @@ class ComparisonTable(RecordedResult):
         cls,
         results: Sequence[Result],
         missing: dict[str, str],
-        data: ComparisonData,
+        data: "ComparisonData",
         budget: Budget,
         size: Size,
     ) -> "ComparisonTable":

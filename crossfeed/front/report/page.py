@@ -21,7 +21,7 @@ from crossfeed.show.drawing import Drawing, columns_of, legend_keys, panel_drawe
 from crossfeed.show.figures import Figure, new_figure
 from crossfeed.show.formats import html, html_words
 from crossfeed.show.tables import LIGHTS, ResultTable, share
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 # What a report is made of: sections that hold sentences, tables and figures, before anyone decides how they look.
 
