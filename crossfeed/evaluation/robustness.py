@@ -73,24 +73,6 @@ def coarse(batch: WindowBatch, rows: int) -> WindowBatch:
     return replace(batch, x_BKC=x_BKC, m_BKC=m_BKC)
 
 
-def _noise(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    return x_BKC + amount * _normal(draw, x_BKC.shape)
-
-
-def _spikes(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    hit, sign = draw(tuple(x_BKC.shape)) < amount, _sign(draw, x_BKC.shape)
-    return x_BKC + torch.where(hit, SPIKE * sign, 0.0)
-
-
-def _drift(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    ramp_K1 = torch.linspace(0.0, 1.0, x_BKC.shape[1], device=x_BKC.device)[:, None]
-    return x_BKC + amount * ramp_K1 * _sign(draw, (x_BKC.shape[0], 1, x_BKC.shape[2]))
-
-
-def _bias(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    return x_BKC + amount * _sign(draw, (x_BKC.shape[0], 1, x_BKC.shape[2]))
-
-
 def _stuck(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
     """The last share of the window repeats the value before it, in each channel with probability one third."""
     rows = x_BKC.shape[1]
@@ -101,9 +83,22 @@ def _stuck(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
     return torch.where(chosen_B1C, held, x_BKC)
 
 
+def _offset(x_BKC: Tensor, draw: Draw) -> Tensor:
+    """A random sign for each window and channel."""
+    return _sign(draw, (x_BKC.shape[0], 1, x_BKC.shape[2]))
+
+
+def _ramp(x_BKC: Tensor) -> Tensor:
+    return torch.linspace(0.0, 1.0, x_BKC.shape[1], device=x_BKC.device)[:, None]
+
+
 _CHANGES: dict[str, Callable[[Tensor, float, Draw], Tensor]] = {
-    "noise": _noise, "spikes": _spikes, "drift": _drift, "bias": _bias, "stuck sensor": _stuck
-}  # fmt: skip
+    "noise": lambda x, amount, draw: x + amount * _normal(draw, x.shape),
+    "spikes": lambda x, amount, draw: x + torch.where(draw(tuple(x.shape)) < amount, SPIKE * _sign(draw, x.shape), 0.0),
+    "drift": lambda x, amount, draw: x + amount * _ramp(x) * _offset(x, draw),
+    "bias": lambda x, amount, draw: x + amount * _offset(x, draw),
+    "stuck sensor": _stuck,
+}
 
 
 def _unit_slip(batch: WindowBatch, factor: float, normaliser: Normaliser, draw: Draw) -> Tensor:

@@ -185,6 +185,13 @@ def joint_series(batch: WindowBatch) -> tuple[Tensor, Tensor]:
     return x_BKV, torch.cat([batch.m_BKC, torch.ones_like(batch.a_BKA, dtype=torch.bool)], dim=-1)
 
 
+def instance_series(batch: WindowBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Sensors and commands (B, V, K) in instance space, and the statistics that lead back."""
+    x_BKV, present_BKV = joint_series(batch)
+    centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
+    return ((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2), centre_B1V, scale_B1V
+
+
 def normalised(batch: WindowBatch) -> tuple[WindowBatch, Tensor, Tensor]:
     """The batch with its context in instance space, and the statistics that lead back."""
     centre_B1C, scale_B1C = window_statistics(batch.x_BKC, batch.m_BKC)

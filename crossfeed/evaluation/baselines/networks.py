@@ -20,8 +20,7 @@ from crossfeed.evaluation.baselines.reconstruction import (
     SimMtm,
     WaveletAutoencoder,
 )
-from crossfeed.evaluation.baselines.rssm import Rssm
-from crossfeed.evaluation.baselines.small_networks import DLinear, Tide, TsMixer, mlp, recurrent, tcn, transformer
+from crossfeed.evaluation.baselines.small_networks import DLinear, Rssm, Tide, TsMixer, mlp, recurrent, tcn, transformer
 
 FLAGGED = "zeros and a presence flag"
 ZEROS = "zeros in z-space, cannot mask"
