@@ -8,7 +8,7 @@ from typing import Any
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.adaptation.fewshot import PAPER, FewShotConfig, few_shot
-from crossfeed.evaluation.adaptation.online import Online, OnlineConfig, online
+from crossfeed.evaluation.adaptation.online import OnlineConfig, online
 from crossfeed.evaluation.adaptation.parameters import Adaptable, Mode
 from crossfeed.evaluation.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
 from crossfeed.evaluation.command_use import ratio
@@ -45,7 +45,9 @@ def adapt_model(
 
     `sources` are tables that the model was trained on, `file` is what the table is called in the result.
     """
-    share, before = _first_share(fewshot), opened
+    # A frame is told from no more of each run than is learned from, where so much is.
+    learned = max(fewshot.fractions, default=0.0) if fewshot else 0.0
+    share, before = min(FIRST_SHARE, learned or FIRST_SHARE), opened
     opened = opened.fitted_to(table, share)
     strange = sensors_not_read(opened.model, table)
     if opened.trained_on(table):
@@ -129,12 +131,6 @@ def fewshot_or_online(
     return parse(FewShotConfig, asked, "The request"), None
 
 
-def _first_share(fewshot: FewShotConfig | None) -> float:
-    """The share of each run that tells a frame: no more than is learned from, where so much is."""
-    learned = max(fewshot.fractions, default=0.0) if fewshot else 0.0
-    return min(FIRST_SHARE, learned) if learned else FIRST_SHARE
-
-
 def _stream(
     opened: OpenedModel, data: EvaluationSet, config: OnlineConfig
 ) -> tuple[OnlineResult, Mapping[str, Adaptable]]:
@@ -143,6 +139,12 @@ def _stream(
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
+
+    def rmse_by(axis: Axis) -> dict[str, Metrics]:
+        after = result.online.by(axis)
+        before = result.zero_shot.by(axis)
+        return {label: {"zero_shot": row["rmse"], "online": after[label]["rmse"]} for label, row in before.items()}
+
     found = OnlineResult(
         config=config.model_dump(mode="json"),
         updates=result.updates,
@@ -153,15 +155,10 @@ def _stream(
         mae_ratio=ratio(result.online, result.zero_shot, "absolute"),
         crps_ratio=ratio(result.online, result.zero_shot, "crps"),
         tracked_coverage=dict(zip(map(str, LEVELS), tracked.tolist(), strict=True)),
-        by_run=_rmse_by(result, "run"),
-        by_horizon=_rmse_by(result, "horizon"),
+        by_run=rmse_by("run"),
+        by_horizon=rmse_by("horizon"),
     )
     return found, result.forecasters
-
-
-def _rmse_by(result: Online, axis: Axis) -> dict[str, Metrics]:
-    before, after = result.zero_shot.by(axis), result.online.by(axis)
-    return {label: {"zero_shot": before[label]["rmse"], "online": after[label]["rmse"]} for label in before}
 
 
 def _adapted(

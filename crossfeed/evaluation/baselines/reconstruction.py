@@ -17,6 +17,7 @@ from torch.nn.functional import layer_norm, log_softmax, normalize, smooth_l1_lo
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.baselines.network import EncodingNetwork, Features
 from crossfeed.evaluation.baselines.small_networks import StepEncoder, encoder_blocks
+from crossfeed.evaluation.forecaster import masked
 from crossfeed.windows.windows import WindowBatch, present_mean
 
 
@@ -53,12 +54,6 @@ class StepPretextNetwork(PretextNetwork):
 
     def encode(self, batch: WindowBatch) -> Tensor:
         return self.steps(batch)[:, -1]
-
-
-def hide(batch: WindowBatch, hidden_BKC: Tensor) -> WindowBatch:
-    """The batch without these entries: absent, as on a machine that does not have them."""
-    m_BKC = batch.m_BKC & ~hidden_BKC
-    return replace(batch, x_BKC=batch.x_BKC * m_BKC.to(batch.x_BKC.dtype), m_BKC=m_BKC)
 
 
 def uniform(size: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -161,7 +156,7 @@ class EventAutoencoder(StepPretextNetwork):
         hidden_BK = hidden_steps(score_BK, max(1, round(_EVENT_RATIO * score_BK.shape[1])))
         with torch.no_grad():
             target_BKD = layer_norm(self.steps(batch), (self.rebuild.in_features,))
-        steps_BKD = self.steps(hide(batch, hidden_BK[..., None]))
+        steps_BKD = self.steps(masked(batch, batch.m_BKC & ~hidden_BK[..., None]))
         predicted_BKD = layer_norm(self.predict(steps_BKD), (self.rebuild.in_features,))
         latent_BK = smooth_l1_loss(predicted_BKD, target_BKD, reduction="none").mean(-1)
         values_BKC = (self.rebuild(steps_BKD) - batch.x_BKC).square()
@@ -195,7 +190,9 @@ class SimMtm(StepPretextNetwork):
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         windows, rows, sensors = batch.x_BKC.shape
-        views = [hide(batch, geometric_runs((windows, rows, sensors), generator)) for _ in range(_VIEWS)]
+        views = [
+            masked(batch, batch.m_BKC & ~geometric_runs((windows, rows, sensors), generator)) for _ in range(_VIEWS)
+        ]
         steps_NKD = torch.cat([self.steps(view) for view in (batch, *views)])
         series_ND = normalize(self.project(steps_NKD.mean(1)), dim=-1)
         itself_NN = torch.eye(len(series_ND), dtype=torch.bool, device=series_ND.device)

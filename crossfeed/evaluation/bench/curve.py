@@ -242,9 +242,7 @@ def curve(
     any_effort = Setting(effort(budget, size, 1000), size, device, {})
     # Who cannot take part is said before anything is trained.
     seeds_of = {name: range(seeds) if name == FLEET else contender(name, any_effort).seeds(seeds) for name in names}
-    setting, left_out = _set_up(
-        table, names, size, budget, windows, fleet, device, split_by, Path(out)
-    )  # fmt: skip
+    setting, left_out = _set_up(table, names, size, budget, windows, fleet, device, split_by, Path(out))
     runner = CurveRunner(setting)
     amounts, notes = _amounts(asked, setting.logs)
     identity = {
@@ -255,23 +253,20 @@ def curve(
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     # Nothing is learned at 0 minutes, so chance plays no part there.
-    plan = [(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))]
-    work = [
+    plan = [
         JobSpec(
-            f"{model}, {spoken(one)}, seed {seed}", CurveRunner.run, (model, one, seed),
-            setting.folder / "logs" / folder_name(one) / f"{model}-seed{seed}.txt", effort_of(model) if one else 1.0,
+            f"{name}, {spoken(one)}, seed {seed}", CurveRunner.run, (name, one, seed),
+            setting.folder / "logs" / folder_name(one) / f"{name}-seed{seed}.txt", effort_of(name) if one else 1.0,
         )
-        for model, one, seed in plan
+        for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))
     ]  # fmt: skip
-    found = do_runs("Learning curve", work, runner, partial(CurveRunner, setting), jobs, "crps")
+    found = do_runs("Learning curve", plan, runner, partial(CurveRunner, setting), jobs, "crps")
     points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
     drawn = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
         windows=len(runner.judged), sessions=len(runner.judged.ends), size=size, budget=budget,
         sensors=setting.logs.table.shown(), points=points, crossings=(),
-        notes=(
-            *_meaning(runner), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
-        ),
+        notes=(*_meaning(runner), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items())),
     )  # fmt: skip
     drawn = replace(drawn, crossings=_crossings(drawn))
     drawn.write(setting.folder)

@@ -92,14 +92,9 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
         return Crossing(model, last, None, None, f"{model} {told}")
     (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
     told = f"{model} overtakes the fleet between {after:.3g} and {spoken(by)}"
-    about = _between(after, by, gap / (gap - lead))
+    share = gap / (gap - lead)
+    about = math.exp((1.0 - share) * math.log(after) + share * math.log(by)) if after else share * by
     return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
-
-
-def _between(after: float, by: float, share: float) -> float:
-    if after == 0.0:
-        return share * by
-    return math.exp((1.0 - share) * math.log(after) + share * math.log(by))
 
 
 METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
