@@ -34,9 +34,8 @@ from crossfeed.training.validate import UNMASKED, Validator
 from crossfeed.windows.corrupt import MaskConfig, level_shift, validation_masks
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-# How well the machine can be told from what a model keeps of a window: for a model that should work anywhere, badly.
-
-
+# The suite under which every candidate is judged, whatever masks it was trained with.
+SUITE = MaskConfig(mode="mixed", ratio=0.35, channel_drop=0.15)
 # Windows of each machine, evenly over its rows: as many of the rare ones as of the frequent ones.
 WINDOWS = 1000
 RIDGE = 0.01
@@ -100,10 +99,6 @@ def _gather(features: Features, windows: WindowSet, machines: list[str]) -> tupl
             found.append(features(windows.batch(part_B)).double().cpu())
         owners.append(torch.full((len(chosen_W),), number))
     return torch.cat(found), torch.cat(owners)
-
-
-# The suite under which every candidate is judged, whatever masks it was trained with.
-SUITE = MaskConfig(mode="mixed", ratio=0.35, channel_drop=0.15)
 
 
 def measure_bundle(

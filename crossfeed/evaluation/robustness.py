@@ -1,4 +1,7 @@
-"""How a forecaster bears broken, missing and slower sensors, always beside its own error on clean windows."""
+"""How a forecaster bears broken, missing and slower sensors, always beside its own error on clean windows.
+
+Ten corruptions, each at three severities, are the same for everyone who is tested.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,9 +20,6 @@ from crossfeed.training.health import PROTOCOL_SEED
 from crossfeed.windows.corrupt import Draw, MaskConfig, MaskMode, validation_masks, window_draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
-
-# Ten ways in which a sensor log goes wrong, each at three severities, the same for everyone who is tested.
-
 
 SEVERITIES = ("light", "medium", "heavy")
 # What the three severities mean for each corruption; z-units are standard deviations of the source's train rows.

@@ -1,4 +1,7 @@
-"""May a model be trusted on a machine, and on which channels? The answer in one sentence, the reasons by channel."""
+"""May a model be trusted on a machine, and on which channels? The answer in one sentence, the reasons by channel.
+
+The types an evaluation records need no torch: reports and tables read results where no model runs.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,11 +10,14 @@ from typing import Literal
 from crossfeed.evaluation.statistics import Interval
 from crossfeed.training.config import WEAK_COMMAND_USE
 
-# What an evaluation records, as types that need no torch: reports and tables read results where no model runs.
-
-
 Unit = Literal["run", "session", "program"]
 Metrics = dict[str, float | None]
+Light = Literal["good", "fair", "bad", "unknown"]
+# The RMSE of others on the same windows, by their names and by channel.
+BaselineErrors = Mapping[str, Mapping[str, float | None]]
+# Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.
+COVERAGE = (0.85, 0.98)
+COVERAGE_BAD = 0.75
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,6 @@ class CommandUse:
     true_rmse: float | None
     plans: dict[str, FalsePlan]
     shuffled_by_channel: dict[str, Interval] = field(default_factory=dict)
-
-
-Light = Literal["good", "fair", "bad", "unknown"]
-# The RMSE of others on the same windows, by their names and by channel.
-BaselineErrors = Mapping[str, Mapping[str, float | None]]
-# Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.
-COVERAGE = (0.85, 0.98)
-COVERAGE_BAD = 0.75
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,6 @@ from crossfeed.progress import progress
 from crossfeed.training.optimiser import adamw
 from crossfeed.windows.windows import WindowSet
 
-# Which windows of a new machine may be learned from, and which are kept to judge by.
-
-
 Query = Literal["common", "each"]
 
 

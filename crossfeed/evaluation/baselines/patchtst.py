@@ -1,7 +1,7 @@
-"""PatchTST: each channel alone, cut into patches, through a transformer with residual attention scores.
+"""PatchTST, which reads each channel alone, cut into patches, and iTransformer, where a whole channel is one token.
 
-With the paper's settings and no command plan it has the parameters and the outputs of the official code. The plan,
-which the original lacks, enters as a correction of each channel's forecast.
+With the paper's settings and no command plan both have the parameters and the outputs of the official code. The plan,
+which the originals lack, corrects each channel's forecast in PatchTST and gives iTransformer further tokens.
 B windows, V channels (sensors, then past commands), C sensors, P patches, D width, T longest horizon, H horizons."""
 
 import math
@@ -111,9 +111,6 @@ class PatchTst(Network):
             mean_BHC = mean_BHC + self.correction(state_BVDP[:, :sensors].mean(-1), self.features.plan(batch))
         mean_BHC = mean_BHC * scale_B1V[:, :, :sensors] + centre_B1V[:, :, :sensors]
         return estimate(mean_BHC, None if self.spread is None else self.spread(flat_BCN).transpose(1, 2))
-
-
-# iTransformer: a whole channel is one token, attention runs over channels.
 
 
 class ChannelBlock(nn.Module):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ALL = math.inf
 MINUTES = "0,1,3,10,30,60,all"
+METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
 
 
 def parse_minutes(words: str | Sequence[float | str]) -> tuple[float, ...]:
@@ -95,9 +96,6 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
     share = gap / (gap - lead)
     about = math.exp((1.0 - share) * math.log(after) + share * math.log(by)) if after else share * by
     return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
-
-
-METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
 
 
 @dataclass(frozen=True)
