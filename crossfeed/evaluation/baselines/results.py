@@ -152,19 +152,16 @@ def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remar
             spread[f"{name}.{metric}"] = statistics.stdev(known) if len(known) > 1 else None
     if diverged:
         remark = f"diverged in {len(diverged)} of {len(results)} seeds: {diverged[0].reason}"
+    # The number of windows that all seeds were judged on, where it is the same.
+    counted = {name: {result.scores[name].get("windows") for result in finished} for name in sets}
     return ComparisonRow(
         model=model, seeds=len(finished), diverged=len(diverged), mean=mean, spread=spread,
         parameters=max((result.parameters for result in finished), default=0),
         seconds=statistics.fmean([result.seconds for result in finished]) if finished else 0.0,
         uses_future_commands=any(result.uses_future_commands for result in finished),
         absent=results[0].absent if results else "", remark=remark,
-        windows={name: _common([result.scores[name].get("windows") for result in finished]) for name in sets},
+        windows={name: next(iter(counts)) if len(counts) == 1 else None for name, counts in counted.items()},
     )  # fmt: skip
-
-
-def _common(counts: Sequence[int | None]) -> int | None:
-    """The number of windows that all seeds were judged on, where it is the same."""
-    return counts[0] if counts and len(set(counts)) == 1 else None
 
 
 def _flat(row: ComparisonRow) -> dict[str, Any]:
