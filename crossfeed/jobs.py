@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from crossfeed.errors import ConfigError, CrossfeedError, need
 from crossfeed.files import read_sealed, storage_error, write_sealed
-from crossfeed.processes import end_with_parent, starting_children
 from crossfeed.progress import be_quiet, console, is_quiet, progress
 
 if TYPE_CHECKING:  # the first of them does not exist on Windows
@@ -125,6 +124,8 @@ class LocalEngine:
                 worker.process.join()
 
     def _worker(self, prepare: Prepare, log: Path) -> "_Worker":
+        from crossfeed.processes import starting_children  # imports torch, without which results are read
+
         here, there = Pipe()
         process = _context().Process(target=_work, args=(there, self.threads, prepare))
         try:
@@ -146,13 +147,19 @@ class _Worker:
 
 def _work(connection: Connection, threads: int, prepare: Prepare) -> None:
     """A process that does the jobs it is sent: its words go to the job's log, its exit code says how it ended."""
+    from crossfeed.processes import end_with_parent
+
     end_with_parent()
     with suppress(ImportError):  # a fleet is drawn without torch
         import torch
 
         torch.set_num_threads(threads)
     shared: tuple[Any, ...] | None = None
-    while (job := _received(connection)) is not None:
+    while True:
+        try:
+            job: JobSpec = connection.recv()
+        except EOFError:
+            return
         try:
             _write_words_to(job.log)
             if shared is None:
@@ -162,14 +169,6 @@ def _work(connection: Connection, threads: int, prepare: Prepare) -> None:
             print(error, file=sys.stderr)
             sys.exit(REFUSED)
         connection.send(outcome)
-
-
-def _received(connection: Connection) -> JobSpec | None:
-    try:
-        job: JobSpec = connection.recv()
-    except EOFError:
-        return None
-    return job
 
 
 def _write_words_to(log: Path) -> None:

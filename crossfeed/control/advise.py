@@ -28,7 +28,7 @@ from crossfeed.scenarios.plan import PlannedCommands
 from crossfeed.scenarios.rollout import Rollout
 from crossfeed.show.figures import Figure
 from crossfeed.show.tables import ResultTable, ShownByTables
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 
 @dataclass(frozen=True, eq=False, repr=False)

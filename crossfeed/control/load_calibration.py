@@ -17,6 +17,7 @@ from crossfeed.control.earlier_runs import LoggedRows, Scatter, around, find_run
 from crossfeed.control.load_forecast import CAUTIOUS, SAMPLES, KnownLoad, LoadForecast, StudentTail, physical
 from crossfeed.control.task import Task, highest_by_row
 from crossfeed.control.timeline import Timeline
+from crossfeed.evaluation.statistics import conformal_rank
 from crossfeed.model.world_model import WorldModel
 from crossfeed.scenarios.measures import power_sensors
 from crossfeed.scenarios.rollout import PERSISTENCE, command_rows, mean_rollout, sensor_rows, standard_noise
@@ -45,7 +46,7 @@ def conformal_margin(scores: np.ndarray, risk: float) -> float:
     """
     if len(scores) < FEWEST:
         return math.inf
-    order = min(math.ceil((len(scores) + 1) * (1.0 - risk)), len(scores))
+    order = min(conformal_rank(len(scores), 1.0 - risk), len(scores))
     return float(np.partition(scores, order - 1)[order - 1])
 
 

@@ -96,7 +96,9 @@ def headline(folder: Path) -> dict[str, Any]:
         content["windows"], content["runs"] = found["windows"], len(found["runs"])
         adapted = found.get("adaptation", {})
         if "few_shot" in adapted:
-            content["few_shot"] = {str(row["fraction"]): row["rmse"] for row in adapted["few_shot"]["fractions"]}
+            content["few_shot"] = {
+                str(row["fraction"]): row["metrics"]["rmse"] for row in adapted["few_shot"]["fractions"]
+            }
         if "online" in adapted:
             content["online"] = {name: adapted["online"][name]["rmse"] for name in ("zero_shot", "online")}
     else:

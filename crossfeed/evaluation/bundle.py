@@ -10,7 +10,6 @@ taken on unmasked windows."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from torch import Tensor
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.channels import calibration, calibration_penalty
 from crossfeed.evaluation.command_use import under_false_plans
-from crossfeed.evaluation.forecaster import BATCH
-from crossfeed.evaluation.metrics import SUMS, Change, EvaluationSet, Scores, score_windows
+from crossfeed.evaluation.forecaster import BATCH, masked
+from crossfeed.evaluation.metrics import SUMS, Change, EvaluationSet, Scores, only_channels, score_windows
 from crossfeed.evaluation.opened_model import WorldModelForecaster
 from crossfeed.evaluation.setup import SourceData
 from crossfeed.files import plain, write_json
@@ -35,9 +34,8 @@ from crossfeed.training.validate import UNMASKED, Validator
 from crossfeed.windows.corrupt import MaskConfig, level_shift, validation_masks
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-# How well the machine can be told from what a model keeps of a window: for a model that should work anywhere, badly.
-
-
+# The suite under which every candidate is judged, whatever masks it was trained with.
+SUITE = MaskConfig(mode="mixed", ratio=0.35, channel_drop=0.15)
 # Windows of each machine, evenly over its rows: as many of the rare ones as of the frequent ones.
 WINDOWS = 1000
 RIDGE = 0.01
@@ -103,10 +101,6 @@ def _gather(features: Features, windows: WindowSet, machines: list[str]) -> tupl
     return torch.cat(found), torch.cat(owners)
 
 
-# The suite under which every candidate is judged, whatever masks it was trained with.
-SUITE = MaskConfig(mode="mixed", ratio=0.35, channel_drop=0.15)
-
-
 def measure_bundle(
     model: WorldModel,
     tables: Sequence[Table],
@@ -128,9 +122,8 @@ def measure_bundle(
     plans = under_false_plans(forecaster, data, every, ["shuffled"], PROTOCOL_SEED)
     clean, shuffled = plans["true"], plans["shuffled"]
     kept = score_windows(forecaster, reduced, title="Bundle: schema-drop")
-    every_channel = score_windows(
-        forecaster, data, change=_without(model, hidden), title="Bundle: schema-drop, all channels"
-    )
+    seeing = only_channels(shared, model.schema.sensor_names)
+    every_channel = score_windows(forecaster, data, change=seeing, title="Bundle: schema-drop, all channels")
     schema_drop = every_channel if as_in_paper else kept
     masks = config.masks if as_in_paper else SUITE
     masked = score_windows(forecaster, data, change=_masked(masks), title="Bundle: masked")
@@ -240,18 +233,7 @@ def _masked(masks: MaskConfig) -> Change:
 
     def change(batch: WindowBatch, _: Tensor) -> WindowBatch:
         m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, masks, PROTOCOL_SEED)
-        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
-
-    return change
-
-
-def _without(model: WorldModel, hidden: Sequence[str]) -> Change:
-    """What hides whole channels of a context and leaves the truth they are judged by."""
-    shown_C = torch.tensor([name not in hidden for name in model.schema.sensor_names])
-
-    def change(batch: WindowBatch, _: Tensor) -> WindowBatch:
-        m_BKC = batch.m_BKC & shown_C.to(batch.m_BKC.device)
-        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+        return masked(batch, m_BKC)
 
     return change
 

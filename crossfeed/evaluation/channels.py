@@ -1,4 +1,4 @@
-"""Each channel on its own: in evaluation space, in its own unit, and how sure its headline numbers are."""
+"""The sums of `Scores` read channel by channel, with intervals over runs, and whether the probabilities are right."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +12,9 @@ from crossfeed.evaluation.verdict import Calibration, ChannelScores
 # What decides, channel by channel, whether a forecast may be trusted.
 JUDGED = ("skill_rmse", "coverage90")
 PHYSICAL = ("rmse", "mae", "bias", "crps", "nll", "width90")
+NOMINAL = 0.9
+# Share outside the 90 % interval above which nobody may call it wide.
+OUTSIDE = 0.15
 
 
 def channel_scores(scores: Scores, data: EvaluationSet) -> dict[str, ChannelScores]:
@@ -43,14 +46,6 @@ def headline_intervals(scores: Scores, **choice: Sequence[str | int]) -> dict[st
         "skill_rmse": interval("squared", "persistence_squared", lambda share: 1.0 - np.sqrt(share)),
     }
     return found | ({"coverage90": interval("inside90", "count", np.asarray)} if scores.has_intervals else {})
-
-
-# Are the probabilities right? Coverage, width, PIT and the paper's calibration penalty, from the sums of `Scores`.
-
-
-NOMINAL = 0.9
-# Share outside the 90 % interval above which nobody may call it wide.
-OUTSIDE = 0.15
 
 
 def calibration_penalty(scores: Scores, **choice: Sequence[str | int]) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from crossfeed.errors import TableError
 from crossfeed.evaluation.metrics import LEVELS, EvaluationSet, Scores
+from crossfeed.evaluation.statistics import conformal_rank
 from crossfeed.model.distribution import Distribution
 from crossfeed.windows.windows import WindowSet
 
@@ -96,9 +97,9 @@ def _widths_of(score_NHC: np.ndarray, level: float) -> tuple[np.ndarray, np.ndar
 
 
 def _conformal_quantile(scores: np.ndarray, level: float) -> float | None:
-    """The ceil((n + 1) level)-th smallest score: covers a further one with at least that probability."""
+    """The smallest score that covers a further one with at least that probability."""
     scores = scores[np.isfinite(scores)]
-    rank = math.ceil((len(scores) + 1) * level - 1e-9)
+    rank = conformal_rank(len(scores), level)
     return None if rank > len(scores) else float(np.partition(scores, rank - 1)[rank - 1])
 
 

@@ -1,4 +1,4 @@
-"""The one interface for everything that forecasts, and the two naive baselines every table shows.
+"""The one interface for everything that forecasts, the naive baselines, and forecasts made in another frame.
 
 B windows, H horizons, C channels. Forecasts are in the z-space of the windows they are made from."""
 
@@ -144,7 +144,9 @@ def batches(windows: WindowSet, index_W: Tensor) -> Iterator[WindowBatch]:
         yield windows.batch(part.to(windows.last_W.device))
 
 
-# A forecaster whose model sees machines in another frame than that of the windows it is judged on.
+def masked(batch: WindowBatch, m_BKC: Tensor) -> WindowBatch:
+    """The batch with these context entries alone; all others are absent, as on a machine that does not have them."""
+    return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
 
 
 class InFrame(Forecaster):

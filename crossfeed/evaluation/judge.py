@@ -90,7 +90,7 @@ def judge(
         period=period,
         space=data.space.hash(),
         window_hash=data.windows.hash(),
-        floors_have_spread=any(one.fitted for one in naive),
+        naive_have_spread=any(one.fitted for one in naive),
         **full,
     )
 
@@ -147,9 +147,9 @@ def evaluate(
     schema = opened.model.schema
     sources = [as_table(one, schema, "source") for one in (several(source) if source not in ((), []) else [])]
     table = as_table(table, schema)
-    opened = opened.meets(table)
+    opened = opened.fitted_to(table)
     if new_sensors:
-        opened = opened.takes_in(table)
+        opened = opened.with_sensors_of(table)
         if left := sensors_not_read(opened.model, table):
             raise ConfigError(
                 f"The model cannot read {', '.join(left)}: it knows its sensors by name, or the beginnings of the runs "

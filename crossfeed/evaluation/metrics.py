@@ -1,4 +1,4 @@
-"""Every metric from one table of sums per run, regime, horizon and channel, filled batch by batch.
+"""Every metric from one table of sums per run, regime, horizon and channel, filled batch by batch for any forecaster.
 
 B windows, R runs, G regimes, H horizons, C channels. Absent entries weigh nothing; whatever lies under them is never
 read. Sums live in the evaluation space (z-scores of the source's train rows); physical units follow channel by
@@ -6,7 +6,7 @@ channel from the channel's scale, since every error metric scales with the unit.
 mean, the MAE is that of the median: each error has its own best guess."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from crossfeed.errors import ForecastError, TableError
-from crossfeed.evaluation.forecaster import Forecaster, in_parts
+from crossfeed.evaluation.forecaster import Forecaster, in_parts, masked
 from crossfeed.evaluation.verdict import Metrics, Unit
 from crossfeed.model.distribution import Distribution
 from crossfeed.processes import wide_products
@@ -31,10 +31,15 @@ _PERCENTS = tuple(round(100 * level) for level in LEVELS)
 PIT_BINS = 20
 Axis = Literal["run", "regime", "horizon", "channel"]
 AXES: tuple[Axis, ...] = ("run", "regime", "horizon", "channel")
+REGIMES = ("idle", "steady", "start-up", "stop")
+# A command counts as "on" above this share of its root mean square over the train rows.
+ON_SHARE = 0.01
 SUMS = (
     "count", "squared", "absolute", "error", "value", "value_squared", "persistence_squared", "persistence_absolute",
     "nll", "crps", *(f"inside{percent}" for percent in _PERCENTS), "width90",
 )  # fmt: skip
+Change = Callable[[WindowBatch, Tensor], WindowBatch]
+OnForecast = Callable[[Tensor, Distribution], None]
 
 
 @dataclass
@@ -201,14 +206,6 @@ def physical(metrics: Metrics, scale: float) -> Metrics:
     return metrics | changed | ({"nll": nll + math.log(scale)} if nll is not None else {})
 
 
-# What the machine is told to do around a forecast: idle, steady, start-up or stop.
-
-
-REGIMES = ("idle", "steady", "start-up", "stop")
-# A command counts as "on" above this share of its root mean square over the train rows.
-ON_SHARE = 0.01
-
-
 def regimes(
     last_a_BA: Tensor, future_a_BTA: Tensor, horizons: tuple[int, ...], schema: Schema, normaliser: Normaliser
 ) -> Tensor:
@@ -230,11 +227,10 @@ def regimes(
     return torch.where(change_BH, torch.where(on_BH, 2, 3), torch.where(on_BH, 1, 0))
 
 
-# The evaluation loop: any forecaster, any set of windows, one space, everything sorted by run and regime.
-
-
-Change = Callable[[WindowBatch, Tensor], WindowBatch]
-OnForecast = Callable[[Tensor, Distribution], None]
+def only_channels(shown: Collection[str], channels: Sequence[str]) -> Change:
+    """What hides all other channels of a context and leaves the truth they are judged by."""
+    shown_C = torch.tensor([name in shown for name in channels])
+    return lambda batch, _: masked(batch, batch.m_BKC & shown_C.to(batch.m_BKC.device))
 
 
 @dataclass(frozen=True)

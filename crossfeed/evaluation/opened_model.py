@@ -91,7 +91,7 @@ class OpenedModel:
         """Whether this very table was among the tables of the training run."""
         return table.fingerprint() in self.provenance.get("tables", ())
 
-    def meets(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
+    def fitted_to(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
         """This model, or, if it is one of many machines, the same made ready for the machine of the table.
 
         `share` of each run tells the frame: all of a history that ends where the forecast begins, the beginning of runs
@@ -103,7 +103,7 @@ class OpenedModel:
         provenance = self.provenance | {"row_period": table.period}
         return replace(self, forecaster=WorldModelForecaster(model, self.forecaster.name), provenance=provenance)
 
-    def takes_in(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
+    def with_sensors_of(self, table: Table, share: float = FIRST_SHARE) -> "OpenedModel":
         """This model, with sensors of the table that it never met where its network can read any sensor.
 
         `share` of each run tells their frame.
@@ -132,7 +132,7 @@ AnyModel = OpenedModel | HasOpened | Path | str
 def as_opened(model: AnyModel, device: str = "auto") -> OpenedModel:
     """A model, or the one at a path, which may still have to meet its machine."""
     if isinstance(model, Path | str):
-        return open_model(model, device, meets=True)
+        return open_model(model, device, many_machines=True)
     opened = getattr(model, "opened", model)
     if not isinstance(opened, OpenedModel):
         raise ConfigError(
@@ -142,14 +142,14 @@ def as_opened(model: AnyModel, device: str = "auto") -> OpenedModel:
     return opened
 
 
-def open_model(path: Path | str, device: str = "auto", meets: bool = False) -> OpenedModel:
+def open_model(path: Path | str, device: str = "auto", many_machines: bool = False) -> OpenedModel:
     """Read a model file, or the model in the folder of a run or of an adaptation; `fleet` is the one we ship.
 
     A model of many machines is refused unless the caller lets it meet a machine before anything is asked.
     """
     given, path = Path(path), locate_model(path)
     file = read_model_file(path)
-    if file.normaliser.is_placeholder and not meets:
+    if file.normaliser.is_placeholder and not many_machines:
         raise ConfigError(
             f"{path.name} is a model of many machines and has not met this one yet.",
             expected="a model of one machine",

@@ -2,25 +2,22 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
-
-from crossfeed.configuration import recorded
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.statistics import Interval, PairedTest, Power
 from crossfeed.evaluation.verdict import (
+    BaselineErrors,
     Calibration,
     ChannelScores,
     CommandUse,
     Metrics,
-    Rivals,
     Unit,
     Verdict,
     judge_channels,
 )
 from crossfeed.files import plain, write_sealed
-from crossfeed.show.tables import ResultTable, ShownByTables
+from crossfeed.show.tables import RecordedResult, ResultTable
 
 if TYPE_CHECKING:
     import polars
@@ -52,8 +49,8 @@ class TableFacts:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(ShownByTables):
-    """What models and floors did on one set of windows; every mapping is by the name of the forecaster.
+class Evaluation(RecordedResult):
+    """What models and naive baselines did on one set of windows; every mapping is by the name of the forecaster.
 
     Errors are in evaluation space, the z-score of the source's train rows; `by_channel` has them in physical units too.
     `model`, `table` and what follows are known where a model file met a table; a target pass judges several models.
@@ -69,6 +66,8 @@ class Evaluation(ShownByTables):
         True
     """
 
+    RECORD: ClassVar = ("an evaluation", "crossfeed evaluate or crossfeed study unseal", "Evaluate again.")
+
     windows: int
     runs: tuple[str, ...]
     scores: dict[str, Metrics]
@@ -76,9 +75,8 @@ class Evaluation(ShownByTables):
     by_horizon: dict[str, dict[str, Metrics]]
     by_regime: dict[str, dict[str, Metrics]]
     by_run: dict[str, dict[str, Metrics]]
-    by_channel: dict[str, dict[str, Annotated[ChannelScores, BeforeValidator(ChannelScores.gathered)]]]
-    command_use: dict[str, Annotated[CommandUse, BeforeValidator(CommandUse.gathered)]]
-    # From here on what older results may lack: an opening cannot be repeated, so they stay readable.
+    by_channel: dict[str, dict[str, ChannelScores]]
+    command_use: dict[str, CommandUse]
     calibration: dict[str, Calibration] = field(default_factory=dict)
     examples: dict[str, list[Record]] = field(default_factory=dict)
     comparisons: tuple[tuple[PairedTest, ...], ...] = ()
@@ -98,26 +96,26 @@ class Evaluation(ShownByTables):
     trained_on_this_table: bool = False
     absent_commands: dict[str, float] = field(default_factory=dict)
     sensors_not_read: tuple[str, ...] = ()  # of the table, which the model never met
-    floors_have_spread: bool = True
+    naive_have_spread: bool = True
     counterfactual: Record | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models that gave numbers; the other names in `scores` are floors."""
+        """The models that gave numbers; the other names in `scores` are naive baselines."""
         return tuple(self.command_use)
 
-    def verdict(self, model: str | None = None, rivals: Rivals | None = None) -> Verdict:
+    def verdict(self, model: str | None = None, baselines: BaselineErrors | None = None) -> Verdict:
         """May this model (by default the only one) be trusted on this machine, and on which channels?
 
-        The floors are always rivals (the last value by its skill); others may have been run on the same windows.
+        It has to be better than the naive baselines (than the last value by its skill) and than the given ones.
         """
         name = self._only(model)
-        floors = {
-            floor: {channel: row.metrics.get("rmse") for channel, row in rows.items()}
-            for floor, rows in self.by_channel.items()
-            if floor not in (*self.models, "persistence")
+        naive = {
+            other: {channel: row.metrics.get("rmse") for channel, row in rows.items()}
+            for other, rows in self.by_channel.items()
+            if other not in (*self.models, "persistence")
         }
-        return judge_channels(self.by_channel[name], self.command_use.get(name), {**floors, **(rivals or {})})
+        return judge_channels(self.by_channel[name], self.command_use.get(name), {**naive, **(baselines or {})})
 
     def rows(self, by: By = "all") -> list[dict[str, Any]]:
         """Flat rows for a data frame: forecaster, label and every metric; of channels also unit and constancy."""
@@ -172,7 +170,7 @@ class Evaluation(ShownByTables):
         return [*figures(self, name), *fan_charts(self, name).values()]
 
     def plot(self, model: str | None = None) -> "Drawn":
-        """Skill and coverage of every channel with their intervals, and the error by horizon beside the floors."""
+        """Skill and coverage of every channel with their intervals, and the error by horizon beside naive ones."""
         from crossfeed.evaluation.result_view import summary
         from crossfeed.show.drawing import draw
 
@@ -185,16 +183,8 @@ class Evaluation(ShownByTables):
         return [*(verdict_table(self, name) for name in self.models), replace(headline(self), remarks=remarks)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; what was not measured is left out, the verdict on each model is added for readers."""
-        content = {item: plain(getattr(self, item)) for item in self.__dataclass_fields__}
-        verdicts = {name: plain(self.verdict(name)) for name in self.models}
-        return {name: value for name, value in content.items() if value is not None} | {"verdict": verdicts}
-
-    @classmethod
-    def from_dict(cls, content: Any, origin: str = "The evaluation") -> Self:
-        """The very evaluation that `to_dict` wrote; content that is none is refused."""
-        writers = "crossfeed evaluate or crossfeed study unseal"
-        return recorded(cls, content, origin, "an evaluation", writers, "Evaluate again.")
+        """Plain data for JSON; the verdict on each model is added for readers."""
+        return super().to_dict() | {"verdict": {name: plain(self.verdict(name)) for name in self.models}}
 
     def write(self, folder: Path | str) -> Path:
         """Write `evaluation.json` into a folder."""

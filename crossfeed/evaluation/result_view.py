@@ -8,7 +8,7 @@ from crossfeed.evaluation.verdict import Calibration, CommandUse, words
 from crossfeed.files import plain
 from crossfeed.show.figures import INK, XY, Band, Bars, Dot, Dots, Figure, Line
 from crossfeed.show.tables import Column, ResultTable, columns, interval, number, plural, share
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 if TYPE_CHECKING:
     from crossfeed.evaluation.result import Evaluation

@@ -1,4 +1,7 @@
-"""How a forecaster bears broken, missing and slower sensors, always beside its own error on clean windows."""
+"""How a forecaster bears broken, missing and slower sensors, always beside its own error on clean windows.
+
+Ten corruptions, each at three severities, are the same for everyone who is tested.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,16 +13,13 @@ from torch import Tensor
 
 from crossfeed.errors import ForecastError
 from crossfeed.evaluation.command_use import ratio
-from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.evaluation.metrics import Change, EvaluationSet, Scores, score_windows
+from crossfeed.evaluation.forecaster import Forecaster, masked
+from crossfeed.evaluation.metrics import EvaluationSet, Scores, only_channels, score_windows
 from crossfeed.progress import console
 from crossfeed.training.health import PROTOCOL_SEED
 from crossfeed.windows.corrupt import Draw, MaskConfig, MaskMode, validation_masks, window_draw
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.windows import WindowBatch
-
-# Ten ways in which a sensor log goes wrong, each at three severities, the same for everyone who is tested.
-
 
 SEVERITIES = ("light", "medium", "heavy")
 # What the three severities mean for each corruption; z-units are standard deviations of the source's train rows.
@@ -40,22 +40,22 @@ SPIKE = 10.0
 
 def corrupted(batch: WindowBatch, corruption: str, amount: float, normaliser: Normaliser, seed: int) -> WindowBatch:
     """The batch with a corrupted context; absent entries stay absent and hold 0."""
-    masked: dict[str, MaskMode] = {
+    modes: dict[str, MaskMode] = {
         "missing points": "random", "missing blocks": "block", "missing channels": "channel"
     }  # fmt: skip
-    if corruption in masked:
-        config = MaskConfig(mode=masked[corruption], ratio=amount, channel_drop=amount)
+    if corruption in modes:
+        config = MaskConfig(mode=modes[corruption], ratio=amount, channel_drop=amount)
         m_BKC = validation_masks(batch.x_BKC, batch.m_BKC, batch.last_index_B, config, seed)
-        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
+        return masked(batch, m_BKC)
     draw = window_draw(seed, batch.last_index_B)
     if corruption == "clock jitter":
         x_BKC, m_BKC = _jitter(batch.x_BKC, batch.m_BKC, amount, draw)
-        return replace(batch, x_BKC=torch.where(m_BKC, x_BKC, 0.0), m_BKC=m_BKC)
+        return masked(replace(batch, x_BKC=x_BKC), m_BKC)
     if corruption == "unit slip":
         x_BKC = _unit_slip(batch, amount, normaliser, draw)
     else:
         x_BKC = _CHANGES[corruption](batch.x_BKC, amount, draw)
-    return replace(batch, x_BKC=torch.where(batch.m_BKC, x_BKC, 0.0))
+    return masked(replace(batch, x_BKC=x_BKC), batch.m_BKC)
 
 
 def coarse(batch: WindowBatch, rows: int) -> WindowBatch:
@@ -73,24 +73,6 @@ def coarse(batch: WindowBatch, rows: int) -> WindowBatch:
     return replace(batch, x_BKC=x_BKC, m_BKC=m_BKC)
 
 
-def _noise(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    return x_BKC + amount * _normal(draw, x_BKC.shape)
-
-
-def _spikes(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    hit, sign = draw(tuple(x_BKC.shape)) < amount, _sign(draw, x_BKC.shape)
-    return x_BKC + torch.where(hit, SPIKE * sign, 0.0)
-
-
-def _drift(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    ramp_K1 = torch.linspace(0.0, 1.0, x_BKC.shape[1], device=x_BKC.device)[:, None]
-    return x_BKC + amount * ramp_K1 * _sign(draw, (x_BKC.shape[0], 1, x_BKC.shape[2]))
-
-
-def _bias(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
-    return x_BKC + amount * _sign(draw, (x_BKC.shape[0], 1, x_BKC.shape[2]))
-
-
 def _stuck(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
     """The last share of the window repeats the value before it, in each channel with probability one third."""
     rows = x_BKC.shape[1]
@@ -101,9 +83,22 @@ def _stuck(x_BKC: Tensor, amount: float, draw: Draw) -> Tensor:
     return torch.where(chosen_B1C, held, x_BKC)
 
 
+def _offset(x_BKC: Tensor, draw: Draw) -> Tensor:
+    """A random sign for each window and channel."""
+    return _sign(draw, (x_BKC.shape[0], 1, x_BKC.shape[2]))
+
+
+def _ramp(x_BKC: Tensor) -> Tensor:
+    return torch.linspace(0.0, 1.0, x_BKC.shape[1], device=x_BKC.device)[:, None]
+
+
 _CHANGES: dict[str, Callable[[Tensor, float, Draw], Tensor]] = {
-    "noise": _noise, "spikes": _spikes, "drift": _drift, "bias": _bias, "stuck sensor": _stuck
-}  # fmt: skip
+    "noise": lambda x, amount, draw: x + amount * _normal(draw, x.shape),
+    "spikes": lambda x, amount, draw: x + torch.where(draw(tuple(x.shape)) < amount, SPIKE * _sign(draw, x.shape), 0.0),
+    "drift": lambda x, amount, draw: x + amount * _ramp(x) * _offset(x, draw),
+    "bias": lambda x, amount, draw: x + amount * _offset(x, draw),
+    "stuck sensor": _stuck,
+}
 
 
 def _unit_slip(batch: WindowBatch, factor: float, normaliser: Normaliser, draw: Draw) -> Tensor:
@@ -203,23 +198,13 @@ def channel_curve(probe: Probe) -> dict[str, object]:
         rows = []
         for _ in range(DRAWS):
             kept = sorted(generator.choice(names, size=size, replace=False).tolist(), key=full.channels.index)
-            change = _only(kept, full.channels)
+            change = only_channels(kept, full.channels)
             scores = score_windows(probe.forecaster, probe.data, probe.index_W, change, f"Channels: {size}")
             seen, whole = scores.metrics(channel=kept)["rmse"], full.metrics(channel=kept)["rmse"]
             share = seen / whole if seen is not None and whole else None
             rows.append({"kept": kept, "rmse": seen, "rmse_all_visible": whole, "ratio": share})
         result[str(size)] = rows
     return result
-
-
-def _only(kept: list[str], channels: tuple[str, ...]) -> Change:
-    visible_C = torch.tensor([name in kept for name in channels])
-
-    def change(batch: WindowBatch, part: Tensor) -> WindowBatch:  # noqa: ARG001
-        m_BKC = batch.m_BKC & visible_C.to(batch.m_BKC.device)
-        return replace(batch, x_BKC=torch.where(m_BKC, batch.x_BKC, 0.0), m_BKC=m_BKC)
-
-    return change
 
 
 def _row(scores: Scores, clean: Scores) -> dict[str, object]:

@@ -63,8 +63,8 @@ class SourceData:
     def naive_baselines(self, model: WorldModel) -> list[NaiveForecaster]:
         """The naive baselines with the spread they had on the train windows, in the model's z-space."""
         train, fitted = self.windows(model, "train"), naive_baselines(model.horizons)
-        for floor in fitted:
-            floor.fit(train, train, 0)
+        for baseline in fitted:
+            baseline.fit(train, train, 0)
         return fitted
 
 
@@ -135,7 +135,8 @@ def foreign_set(model: WorldModel, tables: Sequence[Table], space: Normaliser, u
     Sensors the source never showed are hidden: there is no scale to judge them by.
     """
     aligned = [align(table, model.schema) for table in tables]
-    check_shared_channels(model, aligned)
+    unseen = model.normaliser.unseen
+    check_shared_sensors([name for name in model.schema.sensor_names if name not in unseen], aligned)
     return _strange_windows(model, aligned, None, space, unit)
 
 
@@ -151,9 +152,8 @@ def _strange_windows(
     return EvaluationSet(windows, model.schema, model.normaliser, space, unit)
 
 
-def check_shared_channels(model: WorldModel, tables: Sequence[Table]) -> None:
-    """Refuse machines that show none of the sensors the model was trained on."""
-    known = [name for name in model.schema.sensor_names if name not in model.normaliser.unseen]
+def check_shared_sensors(known: Sequence[str], tables: Sequence[Table]) -> None:
+    """Refuse machines that show none of the sensors that were trained on."""
     for table in tables:
         if not set(known) & set(table.shown()):
             raise TableError(

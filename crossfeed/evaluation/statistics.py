@@ -19,6 +19,14 @@ THRESHOLD = 0.05
 MONTE_CARLO_FLIPS = 1 << 20
 
 
+def conformal_rank(count: int, share: float) -> int:
+    """The rank from below of the score, among so many, that a further one stays under with at least this chance.
+
+    A rank above `count` says that there are too few of them.
+    """
+    return math.ceil((count + 1) * share - 1e-9)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """An estimate with its bootstrap interval over runs; None where a ratio has nothing to divide by.
@@ -77,12 +85,9 @@ def sign_flip(differences_R: np.ndarray) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment: compare the result with the plain threshold."""
-    order = np.argsort(p_values, kind="stable")
-    adjusted = np.empty(len(order))
-    running = 0.0
-    for position, index in enumerate(order):
-        running = max(running, (len(order) - position) * p_values[index])
-        adjusted[index] = min(1.0, running)
+    p = np.asarray(p_values)
+    order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
     return [float(value) for value in adjusted]
 
 

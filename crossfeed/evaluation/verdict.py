@@ -1,19 +1,23 @@
-"""May a model be trusted on a machine, and on which channels? The answer in one sentence, the reasons by channel."""
+"""May a model be trusted on a machine, and on which channels? The answer in one sentence, the reasons by channel.
+
+The types an evaluation records need no torch: reports and tables read results where no model runs.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.training.health import WEAK_COMMAND_USE
-
-# What an evaluation records, as types that need no torch: reports and tables read results where no model runs.
-
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 Unit = Literal["run", "session", "program"]
 Metrics = dict[str, float | None]
-# What older results did not measure.
-UNKNOWN = Interval(None)
+Light = Literal["good", "fair", "bad", "unknown"]
+# The RMSE of others on the same windows, by their names and by channel.
+BaselineErrors = Mapping[str, Mapping[str, float | None]]
+# Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.
+COVERAGE = (0.85, 0.98)
+COVERAGE_BAD = 0.75
 
 
 @dataclass(frozen=True)
@@ -30,31 +34,10 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class MetricsInline:
-    """A record that is written with its metrics beside its other fields, without a level of their own."""
-
-    metrics: Metrics
-
-    def to_dict(self) -> dict[str, object]:
-        """As it is written."""
-        return {
-            **self.metrics,
-            **{name: getattr(self, name) for name in self.__dataclass_fields__ if name != "metrics"},
-        }
-
-    @classmethod
-    def gathered(cls, content: object) -> object:
-        """The written form with its metrics gathered; anything else is left to be refused."""
-        if not isinstance(content, dict):
-            return content
-        own = {name: value for name, value in content.items() if name in cls.__dataclass_fields__}
-        return {**own, "metrics": {name: value for name, value in content.items() if name not in own}}
-
-
-@dataclass(frozen=True)
-class ChannelScores(MetricsInline):
+class ChannelScores:
     """The metrics of one channel in evaluation space and in its own unit; one that never moves is constant."""
 
+    metrics: Metrics
     physical: Metrics
     unit: str
     constant: bool
@@ -68,10 +51,10 @@ class FalsePlan:
     meaning: str
     rmse: float | None
     rmse_ratio: Interval
-    mae_ratio: Interval = UNKNOWN
-    crps_ratio: Interval = UNKNOWN
-    runs_worse: int = 0
-    runs: int = 0
+    mae_ratio: Interval
+    crps_ratio: Interval
+    runs_worse: int
+    runs: int
 
 
 @dataclass(frozen=True)
@@ -82,27 +65,6 @@ class CommandUse:
     true_rmse: float | None
     plans: dict[str, FalsePlan]
     shuffled_by_channel: dict[str, Interval] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """As it is written: each plan under its own name."""
-        known = {"windows": self.windows, "true": {"rmse": self.true_rmse}}
-        return {**known, **self.plans, "shuffled_by_channel": self.shuffled_by_channel}
-
-    @staticmethod
-    def gathered(content: object) -> object:
-        """The written form with its plans gathered; anything else is left to be refused."""
-        if not isinstance(content, dict):
-            return content
-        plans = {name: row for name, row in content.items() if isinstance(row, dict) and "rmse_ratio" in row}
-        return {**content, "true_rmse": (content.get("true") or {}).get("rmse"), "plans": plans}
-
-
-Light = Literal["good", "fair", "bad", "unknown"]
-# The RMSE of others on the same windows, by their names and by channel.
-Rivals = Mapping[str, Mapping[str, float | None]]
-# Share of observations inside the central 90 % interval: what passes, and below what a channel is not to be used.
-COVERAGE = (0.85, 0.98)
-COVERAGE_BAD = 0.75
 
 
 @dataclass(frozen=True)
@@ -128,31 +90,31 @@ class Verdict:
 
 
 def judge_channels(
-    channels: Mapping[str, ChannelScores], use: CommandUse | None, rivals: Rivals | None = None
+    channels: Mapping[str, ChannelScores], use: CommandUse | None, baselines: BaselineErrors | None = None
 ) -> Verdict:
-    """Judge every channel, beside what rivals reached on the same windows.
+    """Judge every channel, beside what baselines reached on the same windows.
 
     One without a command-use ratio of its own is judged by that of all channels together.
     """
     pooled = use.plans["shuffled"].rmse_ratio if use and "shuffled" in use.plans else None
-    own = use.shuffled_by_channel if use else {}
+    of_channel = use.shuffled_by_channel if use else {}
     lights = tuple(
-        judge_channel(name, scores, own.get(name, pooled), _on_channel(rivals or {}, name))
+        judge_channel(
+            name,
+            scores,
+            of_channel.get(name, pooled),
+            {other: rmse for other, errors in (baselines or {}).items() if (rmse := errors.get(name)) is not None},
+        )
         for name, scores in channels.items()
     )
     return Verdict(*_answer(lights), lights)
 
 
-def _on_channel(rivals: Rivals, channel: str) -> dict[str, float]:
-    found = {name: errors.get(channel) for name, errors in rivals.items()}
-    return {name: error for name, error in found.items() if error is not None}
-
-
 def judge_channel(
-    channel: str, scores: ChannelScores, command: Interval | None, rivals: Mapping[str, float] | None = None
+    channel: str, scores: ChannelScores, command: Interval | None, baselines: Mapping[str, float] | None = None
 ) -> ChannelVerdict:
-    """Green: surely better than the last value and than every rival, R² above 0, honest intervals, commands count."""
-    skill, coverage = (_sure_or_not(scores, name) for name in ("skill_rmse", "coverage90"))
+    """Green: surely better than the last value and every baseline, R² above 0, honest intervals, commands count."""
+    skill, coverage = (scores.intervals.get(name) for name in ("skill_rmse", "coverage90"))
     if scores.constant or skill is None or skill.estimate is None:
         still = ("it does not move here, so there is nothing to forecast",)
         return ChannelVerdict(channel, scores.unit, "unknown", still, None, coverage)
@@ -166,7 +128,7 @@ def judge_channel(
     explained, error = scores.metrics.get("r2"), scores.metrics.get("rmse")
     if explained is not None and explained <= 0.0:
         found.append(("bad", f"its mean, repeated, would do as well (R² {explained:.2f})"))
-    ahead = {name: rmse for name, rmse in (rivals or {}).items() if error is not None and rmse <= error}
+    ahead = {name: rmse for name, rmse in (baselines or {}).items() if error is not None and rmse <= error}
     if ahead:
         best = min(ahead, key=lambda name: ahead[name])
         found.append(("fair", f"{best} is as good or better (RMSE {ahead[best]:.3g}, this model {error:.3g})"))
@@ -182,18 +144,12 @@ def judge_channel(
     if command is not None and command.estimate is not None and command.estimate < WEAK_COMMAND_USE:
         found.append(("fair", "planned commands hardly change its forecast: not for what-ifs"))
     if not found:
-        others = " and all rivals that were run" if rivals else ""
+        others = " and all baselines that were run" if baselines else ""
         found.append(("good", f"surely better than the last value{others}, honest intervals, uses the plan"))
     lights, reasons = zip(*found, strict=True)
     return ChannelVerdict(
         channel, scores.unit, "bad" if "bad" in lights else lights[0], reasons, skill, coverage, command
     )
-
-
-def _sure_or_not(scores: ChannelScores, name: str) -> Interval | None:
-    """The interval of a metric; older results know the estimate alone."""
-    estimate = scores.metrics.get(name)
-    return scores.intervals.get(name) or (None if estimate is None else Interval(estimate))
 
 
 def _answer(lights: Sequence[ChannelVerdict]) -> tuple[Literal["good", "fair", "bad"], str]:

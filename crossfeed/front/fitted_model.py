@@ -99,7 +99,7 @@ class FittedModel(ShownByTables):
             ['window', 'horizon', 'seconds', 'sensor', 'unit']
         """
         if self.network.normaliser.is_placeholder:
-            return self.meets(history, at).forecast(history, plan, horizons, session=session, at=at)
+            return self.fitted_to(history, at).forecast(history, plan, horizons, session=session, at=at)
         asked = _trained_horizons(self.network, horizons)
         moment = history_of(self.opened, history, session, at)
         (planned,) = read_plans({"plan": plan}, moment)
@@ -112,7 +112,7 @@ class FittedModel(ShownByTables):
         shown = Shown(moment.sensors[-_SHOWN_ROWS:], planned.truth, moment.moment, commands, tuple(told))
         return replace(said, period=moment.period, shown=shown)
 
-    def meets(self, table: Any, at: float | None = None) -> "FittedModel":
+    def fitted_to(self, table: Any, at: float | None = None) -> "FittedModel":
         """A model of many machines made ready for the machine of this table; any other model as it is.
 
         The frame comes from all rows of the table, or, when a moment within it is asked about, from the beginning of
@@ -121,10 +121,10 @@ class FittedModel(ShownByTables):
         Examples:
             >>> import crossfeed as cf
             >>> model = cf.load("run")
-            >>> model.meets("b.parquet") is model
+            >>> model.fitted_to("b.parquet") is model
             True
         """
-        opened = self.opened.meets(as_table(table, self.schema, "history"), 1.0 if at is None else FIRST_SHARE)
+        opened = self.opened.fitted_to(as_table(table, self.schema, "history"), 1.0 if at is None else FIRST_SHARE)
         return self if opened is self.opened else replace(self, opened=opened)
 
     def save(self, path: Path | str) -> Path:
@@ -182,7 +182,7 @@ def load(path: Path | str, device: str = "auto") -> FittedModel:
             f"A model was asked for by a {type(path).__name__}.",
             expected="the path of a model file or of a folder with one, or 'fleet'",
         )
-    return FittedModel(open_model(path, device, meets=True))
+    return FittedModel(open_model(path, device, many_machines=True))
 
 
 def as_model(model: "FittedModel | Path | str", device: str = "auto") -> FittedModel:
@@ -227,7 +227,7 @@ def what_if(
     """
     fitted = as_model(model, device)
     if fitted.network.normaliser.is_placeholder:
-        fitted = fitted.meets(history, at)
+        fitted = fitted.fitted_to(history, at)
     moment = history_of(fitted.opened, history, session, at)
     # Columns of one plan are a mapping, too.
     if not isinstance(plans, list | tuple | Mapping) or (

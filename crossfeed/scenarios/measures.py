@@ -20,7 +20,7 @@ from crossfeed.scenarios.plan import PlannedCommands
 from crossfeed.scenarios.rollout import command_rows, sensor_rows
 from crossfeed.schema import Schema, conversion
 from crossfeed.show.tables import named, significant
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 INTERVAL = 0.9

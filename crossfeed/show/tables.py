@@ -1,9 +1,14 @@
 """The one table that every result gives, and how the numbers in it are written."""
 
+import csv
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from crossfeed.configuration import recorded
+from crossfeed.files import atomic_file, plain, write_sealed
 
 if TYPE_CHECKING:
     from crossfeed.show.figures import Figure
@@ -86,6 +91,37 @@ class ShownByTables:
         from crossfeed.show.formats import notebook_html
 
         return "".join(notebook_html(table) for table in self._first_look())
+
+
+class RecordedResult(ShownByTables):
+    """A result that a command writes as JSON and others read back, field by field; what is None is not written."""
+
+    __slots__ = ()
+    # What it is, the commands that write it, and how to make it anew: for the error about content that is none.
+    RECORD: ClassVar[tuple[str, str, str]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        content = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}  # type: ignore[attr-defined]
+        return {name: value for name, value in content.items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, content: Any, origin: str = "The result") -> Self:
+        """The very result that `to_dict` wrote; content that is none is refused."""
+        return recorded(cls, content, origin, *cls.RECORD)
+
+    def write_as(self, folder: Path, name: str, rows: Sequence[Mapping[str, Any]], document: str) -> None:
+        """Save JSON, the flat rows as CSV and the document as Markdown, each whole or not there."""
+        write_sealed(folder / f"{name}.json", self.to_dict())
+        with atomic_file(folder / f"{name}.md") as temporary:
+            temporary.write_text(document, encoding="utf-8")
+        with (
+            atomic_file(folder / f"{name}.csv") as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 def plain_table(

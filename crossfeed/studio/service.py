@@ -133,10 +133,10 @@ def make_service(
         need(package, "The studio", "serve")
     keys = Keys.fresh() if token_file is None else Keys.kept_in(token_file)
     motion = MotionLimits() if limits is None else read_motion_limits(limits)
-    plain = open_model(model, device, meets=history is not None and live is None)
+    plain = open_model(model, device, many_machines=history is not None and live is None)
     table = None if history is None else as_table(history, plain.model.schema)
     if table is not None:
-        plain = plain.meets(table)
+        plain = plain.fitted_to(table)
     opened = ready_to_answer(plain)
     moments = None
     if table is not None and history is not None:

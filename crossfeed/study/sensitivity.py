@@ -18,7 +18,7 @@ import torch
 from crossfeed.configuration import override
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.baselines.budget import Budget, Size
-from crossfeed.evaluation.baselines.compare import ComparisonInputs, do_run
+from crossfeed.evaluation.baselines.compare import ComparisonInputs, ComparisonRunner
 from crossfeed.evaluation.baselines.contenders import Setting, config_of, line_up, target_set
 from crossfeed.evaluation.baselines.results import Result
 from crossfeed.files import atomic_file, claim, read_sealed, write_sealed
@@ -157,18 +157,19 @@ def sensitivity(
         learned = ingest(thws.LOG_FORMAT, source, rule=base.rule, period=base.period)
         config = _windows(config_of(size, "session", stride), base.period)
         inputs = ComparisonInputs((learned,), _target(base, target), config, setting, out / _folder_name(base))
-        data = inputs.data()
+        runner = ComparisonRunner(inputs)
+        data = runner.data
         # Another cycle changes the target alone: who learned from this source is scored on those tables too.
         others = [one for one in every if one is not base and (one.rule, one.period) == (base.rule, base.period)]
         on = torch.device(device)
         sets = {one.name: target_set([learned], _target(one, target), data.training, config, on) for one in others}
-        data = replace(data, scored=data.scored | sets)
-        hashes = {name: part.windows.hash() for name, part in data.scored.items()}
+        runner.data = replace(data, scored=data.scored | sets)
+        hashes = {name: part.windows.hash() for name, part in runner.data.scored.items()}
         work: dict[str, Any] = {"budget": budget.model_dump(mode="json"), "size": size, "scored": hashes}
         claim(inputs.folder, "comparison.json", data.identity | work, "a comparison")
         results = []
         for name, seed in plan:
-            results.append(do_run((inputs, data), name, seed))
+            results.append(runner.run(name, seed))
             console().print(f"{base.name}: {name}, seed {seed}: {results[-1].in_words('rmse')}", markup=False)
         steps = [str(round(time / base.period)) for time in ahead]
         lines += _lines(base.name, "source", "source", results, steps)

@@ -11,6 +11,8 @@ Precision = Literal["auto", "float32", "bf16"]
 Selection = Literal["scale_free", "paper"]
 Keep = Literal["rmse", "transfer", "machines"]
 Latents = Literal["context", "target", "predicted"]
+# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
+WEAK_COMMAND_USE = 1.02
 
 
 class HealthConfig(CheckedForm):

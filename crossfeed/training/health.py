@@ -13,8 +13,6 @@ from crossfeed.training.config import HealthConfig
 
 # One for everybody, for ever: it belongs to the protocol, not to any model.
 PROTOCOL_SEED = 20260820
-# A model whose error grows by less than this factor under shuffled commands hardly listens to them.
-WEAK_COMMAND_USE = 1.02
 # What the word means and what to do, for whoever meets it on a terminal or in a report.
 COLLAPSED = (
     "Collapsed means that the latents of different windows have become nearly the same, or vary in a few directions "

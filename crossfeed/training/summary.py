@@ -13,8 +13,9 @@ from crossfeed.files import __version__, file_hash
 from crossfeed.model.distribution import Point
 from crossfeed.model.model_file import ModelFile, locate_model, read_model_file
 from crossfeed.processes import gains, in_own_command
+from crossfeed.training.config import WEAK_COMMAND_USE
 from crossfeed.training.data import TrainingData
-from crossfeed.training.health import FLOORS, WEAK_COMMAND_USE
+from crossfeed.training.health import FLOORS
 from crossfeed.training.history import Row
 from crossfeed.training.reading import ForecastSums
 from crossfeed.training.validate import Validator

@@ -1,4 +1,4 @@
-"""One evaluation for everybody: models beside floors on the same windows, and who fails is named."""
+"""One evaluation for everybody: models beside naive baselines on the same windows, and who fails is named."""
 
 import math
 
@@ -32,13 +32,13 @@ def test_a_forecaster_that_returns_nan_is_named_and_the_others_go_on(capsys: pyt
     assert "left out" in capsys.readouterr().err
 
 
-def test_models_come_first_and_floors_are_not_probed() -> None:
+def test_models_come_first_and_naive_baselines_are_not_probed() -> None:
     data = evaluation_set()
     found = judge([JudgedModel(Physicist(data.normaliser), data)], naive_baselines(HORIZONS), 2.0)
     assert list(found.scores) == ["physicist", "persistence", "linear drift"]
     assert found.models == ("physicist",)
     assert found.period == 2.0
-    assert not found.floors_have_spread
+    assert not found.naive_have_spread
     assert found.robustness is None, "the standard suite leaves the slow probes out"
     assert [one.second for one in found.comparisons[0]] == ["persistence", "linear drift"]
     assert sum(row["count"] for row in found.by_regime["physicist"].values()) == found.scores["physicist"]["count"]

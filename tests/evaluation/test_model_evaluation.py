@@ -59,7 +59,7 @@ def test_another_machine_is_judged_whole_with_runs_as_units(trained_run: Trained
 
 def test_without_the_source_the_floors_are_points(trained_run: TrainedRun) -> None:
     content = evaluate(trained_run.folder, trained_run.target, device="cpu")
-    assert not content.floors_have_spread
+    assert not content.naive_have_spread
     assert content.scores["persistence"]["coverage90"] is None
     assert content.scores["persistence"]["rmse"] > 0
 
@@ -201,7 +201,7 @@ def test_a_model_of_several_tables_could_be_given_one_source_only(trained_run: T
     assert "all 2 tables" in alone.exception.expected
     found = CliRunner().invoke(app, [*words, "--source", both[1], "--source", both[0]])
     assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["floors_have_spread"]
+    assert json.loads(found.stdout)["naive_have_spread"]
     own = evaluate(tmp_path / "run", both[1], source=both[:1], device="cpu")
     assert own.table is not None
     assert own.table.machines == ("second",)

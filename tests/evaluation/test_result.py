@@ -11,7 +11,6 @@ from crossfeed.errors import ConfigError, StorageError
 from crossfeed.evaluation.forecaster import naive_baselines
 from crossfeed.evaluation.judge import JudgedModel, judge
 from crossfeed.evaluation.result import Evaluation, ModelFacts, TableFacts
-from crossfeed.evaluation.statistics import Interval
 from tests.evaluation.small_machine import HORIZONS, Physicist, evaluation_set, small_table
 
 
@@ -39,22 +38,6 @@ def test_an_evaluation_comes_back_from_json_exactly(found: Evaluation) -> None:
 def test_a_result_with_more_in_it_is_read_too(found: Evaluation) -> None:
     more = {**found.to_dict(), "adaptation": {"few_shot": {}}, "flagged": {}}
     assert Evaluation.from_dict(more) == found
-
-
-def test_an_opening_of_an_older_version_could_not_be_read(found: Evaluation) -> None:
-    content = json.loads(json.dumps(found.to_dict()))
-    for row in content["by_channel"]["physicist"].values():
-        del row["intervals"]
-    for calibration in content["calibration"].values():
-        del calibration["width90"]
-    for plan in content["command_use"]["physicist"].values():
-        if isinstance(plan, dict):
-            plan.pop("mae_ratio", None)
-    del content["power"], content["unit"], content["verdict"], content["examples"]
-    old = Evaluation.from_dict(content)
-    light = next(one for one in old.verdict().channels if one.channel == "power")
-    assert light.skill == Interval(found.by_channel["physicist"]["power"].metrics["skill_rmse"])
-    assert light.light == "fair"
 
 
 @pytest.mark.parametrize(

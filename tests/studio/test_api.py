@@ -250,5 +250,5 @@ def test_a_recorded_study_or_run_is_shown_with_its_progress(tmp_path: Any) -> No
 
 
 def test_the_shipped_model_was_to_be_judged_in_a_folder_of_the_package() -> None:
-    (step,) = recorded_verdict(open_model("fleet", "cpu", meets=True))["next"]
+    (step,) = recorded_verdict(open_model("fleet", "cpu", many_machines=True))["next"]
     assert step == "Judge it with crossfeed evaluate fleet --table TABLE."

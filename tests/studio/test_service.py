@@ -20,7 +20,7 @@ def test_a_table_of_a_machine_that_fleet_had_not_met_was_refused(place: Place, m
     monkeypatch.setattr(studio, "need", lambda *_: None)
     settings = ServeSettings(port=8400)
     service = studio.make_service(Path("fleet"), settings, history=place.log, device="cpu")
-    served, alone = service.opened, open_model("fleet", "cpu", meets=True).meets(place.table)
+    served, alone = service.opened, open_model("fleet", "cpu", many_machines=True).fitted_to(place.table)
     np.testing.assert_array_equal(served.model.normaliser.sensor_scale, alone.model.normaliser.sensor_scale)
     assert served.provenance["row_period"] == place.table.period
     assert service.engine.moment(MomentRequest(at=40.0)).schema.sensor_names == place.table.schema.sensor_names

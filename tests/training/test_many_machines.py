@@ -66,7 +66,7 @@ def test_a_model_of_many_machines_says_what_to_do_before_it_is_asked(fleet: Path
 
 
 def test_it_is_judged_on_a_machine_with_other_sensors(fleet: Path) -> None:
-    result = evaluate(open_model(fleet, "cpu", meets=True), stranger())
+    result = evaluate(open_model(fleet, "cpu", many_machines=True), stranger())
     assert set(result.by_channel["run"]) == {"drive_u", "drive_v"}
     assert np.isfinite(result.scores["run"]["crps"])
     assert set(result.absent_commands) == {"feed_0"}
@@ -79,7 +79,7 @@ def test_it_forecasts_from_a_table_alone(fleet: Path) -> None:
 
 
 def test_size_does_not_matter_to_what_it_forecasts(fleet: Path) -> None:
-    model, table = open_model(fleet, "cpu", meets=True).model, stranger()
+    model, table = open_model(fleet, "cpu", many_machines=True).model, stranger()
     larger = replace(table, sensors=table.sensors * 40.0)
     said = []
     for rows in (table, larger):
@@ -89,7 +89,9 @@ def test_size_does_not_matter_to_what_it_forecasts(fleet: Path) -> None:
 
 
 @pytest.mark.parametrize("with_source", [False, True])
-def test_adapting_takes_in_a_sensor_that_the_source_never_had(fleet: Path, tmp_path: Path, with_source: bool) -> None:
+def test_adapting_with_sensors_of_a_sensor_that_the_source_never_had(
+    fleet: Path, tmp_path: Path, with_source: bool
+) -> None:
     """It was read without it, because there was no scale for it."""
     own, other = toy_table("own", seed=9), toy_table("other", seed=10)
     config = small_config(name="crossfeed")

@@ -30,7 +30,7 @@ def show_evaluation(found: "Evaluation") -> None:
     from crossfeed.evaluation.result_view import headline
 
     show(headline(found))
-    if not found.floors_have_spread:
+    if not found.naive_have_spread:
         say("The floors are points: give --source, the table the model was trained on, for their spread.")
     say_absent(found.absent_commands)
     if found.sensors_not_read:

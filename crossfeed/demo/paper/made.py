@@ -235,7 +235,9 @@ def of_channels(second: Mapping[str, Any]) -> Made:
     for arm in ARMS:
         tables = [second["by_channel"][name] for name in arm_runs(second, arm).values()]
         for channel in ("z_current", "spindle_current", "spindle_torque"):
-            found |= _named((arm, channel), over(table[channel]["rmse"] for table in tables if channel in table))
+            found |= _named(
+                (arm, channel), over(table[channel]["metrics"]["rmse"] for table in tables if channel in table)
+            )
     return found
 
 
@@ -243,7 +245,7 @@ def of_channel_nll(second: Mapping[str, Any]) -> Made:
     """Likelihood of every channel under RevIN at the first seed."""
     first = arm_runs(second, "revin").get(0)
     rows = second["by_channel"][first] if first else {}
-    return {("revin-0", channel): _likelihood(row) for channel, row in rows.items()}
+    return {("revin-0", channel): _likelihood(row["metrics"]) for channel, row in rows.items()}
 
 
 def _paired(lines: Iterable[ContrastLine], runs: Iterable[Run]) -> Made:
@@ -292,7 +294,7 @@ def _few_shot(folder: Path) -> Made:
         return {}
     shots = (opening(folder).get("adaptation") or {}).get("few_shot") or {"fractions": []}
     return {
-        (str(float(row["fraction"])), metric): Number(row.get(metric))
+        (str(float(row["fraction"])), metric): Number(row["metrics"][metric])
         for row in shots["fractions"]
         for metric in ("rmse", "mae", "r2")
         if row["updates"] or not row["fraction"]

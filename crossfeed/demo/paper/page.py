@@ -152,10 +152,10 @@ def _owed(folder: Path) -> Section:
     blocks: list[Block] = []
     if (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
-        plans = {key: plan for key, plan in result["command_use"][name].items() if _is_plan(plan)}
         rows = [{"what": _title(metric), "value": value} for metric, value in result["intervals"][name].items()]
         rows += [
-            {"what": f"RMSE under {key} commands / true", "value": plan["rmse_ratio"]} for key, plan in plans.items()
+            {"what": f"RMSE under {key} commands / true", "value": plan["rmse_ratio"]}
+            for key, plan in result["command_use"][name]["plans"].items()
         ]
         heads = columns(("what", "locked model on the target", "text"), ("value", "with 95 % interval over runs"))
         caption = f"The locked model on {plural(len(result['runs']), 'run')}: the runs are the independent units."
@@ -167,18 +167,13 @@ def _owed(folder: Path) -> Section:
     return Section("owed", "What the paper still owes", lead, tuple(blocks))
 
 
-def _is_plan(record: Any) -> bool:
-    """Whether an entry of the command use is a false plan, with what it costs."""
-    return isinstance(record, Mapping) and "rmse_ratio" in record
-
-
 def _latent(result: Mapping[str, Any]) -> ResultTable:
     """Every run of the locked configuration and of the arms without the latent objective."""
     rows = tuple(
         {
             "run": name.partition(".")[2], "rmse": _with_bounds(result["intervals"][name]["rmse"]),
             **{key: result["scores"][name][key] for key in ("mae", "r2", "crps", "nll", "coverage90")},
-            "shuffled": _with_bounds(result["command_use"][name]["shuffled"]["rmse_ratio"]),
+            "shuffled": _with_bounds(result["command_use"][name]["plans"]["shuffled"]["rmse_ratio"]),
         }
         for name in result["command_use"]
     )  # fmt: skip

@@ -32,7 +32,7 @@ def open_target(paper: PaperRun) -> ChapterResult:
     if interval.get("low") is not None:
         told += f" ({interval['low']:.3f} to {interval['high']:.3f} over runs)"
     floors = ", ".join(f"{floor} {scores[floor]['rmse']:.3f}" for floor in scores if floor != name)
-    shuffled = found["command_use"][name]["shuffled"]["rmse_ratio"]["estimate"]
+    shuffled = found["command_use"][name]["plans"]["shuffled"]["rmse_ratio"]["estimate"]
     return ChapterResult(f"{told}; {floors}; shuffled commands cost {shuffled:.3f}", (RESULT,))
 
 

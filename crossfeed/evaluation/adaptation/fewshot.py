@@ -33,9 +33,6 @@ from crossfeed.progress import progress
 from crossfeed.training.optimiser import adamw
 from crossfeed.windows.windows import WindowSet
 
-# Which windows of a new machine may be learned from, and which are kept to judge by.
-
-
 Query = Literal["common", "each"]
 
 
@@ -68,11 +65,16 @@ def support_and_query(windows: WindowSet, fractions: Sequence[float], query: Que
             expected=f"a run with at least {math.ceil(needed / (1 - fractions[-1]))} rows, or smaller fractions",
             remedy="Choose smaller fractions, or record longer runs.",
         )
+
+    def lacking(index_W: Tensor) -> tuple[str, ...]:
+        having = set(run_W[index_W].tolist())
+        return tuple(run for number, run in enumerate(runs) if number not in having)
+
     return SupportAndQuery(
         support,
         dict.fromkeys(fractions, after[fractions[-1]]) if query == "common" else after,
-        {fraction: _lacking(runs, run_W, index) for fraction, index in support.items() if fraction > 0.0},
-        _lacking(runs, run_W, after[fractions[-1]]),
+        {fraction: lacking(index) for fraction, index in support.items() if fraction > 0.0},
+        lacking(after[fractions[-1]]),
     )
 
 
@@ -92,11 +94,6 @@ def _window_spans(windows: WindowSet) -> tuple[list[str], Tensor, Tensor, Tensor
     last_W = windows.last_W.cpu() + moved_W
     run_W = torch.tensor([runs.index(name) for name in names])[group_W]
     return runs, run_W, last_W - windows.context + 1, last_W + windows.horizons[-1] + 1, rows_R
-
-
-def _lacking(runs: list[str], run_W: Tensor, index_W: Tensor) -> tuple[str, ...]:
-    having = set(run_W[index_W].tolist())
-    return tuple(run for number, run in enumerate(runs) if number not in having)
 
 
 class FewShotConfig(CheckedForm):

@@ -8,7 +8,7 @@ from typing import Any
 from crossfeed.configuration import parse
 from crossfeed.errors import ConfigError
 from crossfeed.evaluation.adaptation.fewshot import PAPER, FewShotConfig, few_shot
-from crossfeed.evaluation.adaptation.online import Online, OnlineConfig, online
+from crossfeed.evaluation.adaptation.online import OnlineConfig, online
 from crossfeed.evaluation.adaptation.parameters import Adaptable, Mode
 from crossfeed.evaluation.adaptation.result import AdaptationResult, FewShotResult, OnlineResult
 from crossfeed.evaluation.command_use import ratio
@@ -45,26 +45,29 @@ def adapt_model(
 
     `sources` are tables that the model was trained on, `file` is what the table is called in the result.
     """
-    share, before = _first_share(fewshot), opened
-    opened = opened.meets(table, share)
+    # A frame is told from no more of each run than is learned from, where so much is.
+    learned = max(fewshot.fractions, default=0.0) if fewshot else 0.0
+    share, before = min(FIRST_SHARE, learned or FIRST_SHARE), opened
+    opened = opened.fitted_to(table, share)
     strange = sensors_not_read(opened.model, table)
     if opened.trained_on(table):
         raise ConfigError(
             "The model was trained on this very table, so there is nothing to adapt to.",
             expected="a table of another machine",
         )
-    opened = opened.takes_in(table, share)
+    opened = opened.with_sensors_of(table, share)
     facts = {"file": file, "fingerprint": table.fingerprint(), "machines": list(table.machines())}
     data = set_up(opened, table, sources=sources).data
-    found = adapt(opened, data, facts, fewshot, streaming, None if out is None else Path(out), met=opened is not before)
+    folder, changed = None if out is None else Path(out), opened is not before
+    found = adapt(opened, data, facts, fewshot, streaming, folder, changed)
     left = sensors_not_read(opened.model, table)
     result = replace(
         found.result,
         absent_commands=opened.misses(table),
         sensors_taken_in=tuple(name for name in strange if name not in left),
     )
-    if out is not None:
-        write_sealed(Path(out) / "adaptation.json", result.to_dict())
+    if folder is not None:
+        write_sealed(folder / "adaptation.json", result.to_dict())
     return replace(found, result=result)
 
 
@@ -75,11 +78,11 @@ def adapt(
     fewshot: FewShotConfig | None,
     streaming: OnlineConfig | None,
     out: Path | None = None,
-    met: bool = False,
+    changed: bool = False,
 ) -> Adaptation:
     """Adapt an opened model to windows at hand; `table` says in the result where they come from.
 
-    A model that has just `met` this machine, or sensors of it, is kept even if there was nothing to learn from.
+    A model that has just `changed` for this machine is kept even if there was nothing to learn from.
     """
     opened.forecaster.reading(data.windows)
     models: dict[str, OpenedModel] = {}
@@ -88,7 +91,7 @@ def adapt(
     if fewshot is not None:
         found = few_shot(opened.forecaster, data, fewshot)
         shots = found.result
-        if shots.fractions[-1].updates or met:
+        if shots.fractions[-1].updates or changed:
             models["few_shot"] = _adapted(found.forecaster, "few_shot", opened, table, fewshot)
     if streaming is not None:
         streamed, forecasters = _stream(opened, data, streaming)
@@ -128,12 +131,6 @@ def fewshot_or_online(
     return parse(FewShotConfig, asked, "The request"), None
 
 
-def _first_share(fewshot: FewShotConfig | None) -> float:
-    """The share of each run that tells a frame: no more than is learned from, where so much is."""
-    learned = max(fewshot.fractions, default=0.0) if fewshot else 0.0
-    return min(FIRST_SHARE, learned) if learned else FIRST_SHARE
-
-
 def _stream(
     opened: OpenedModel, data: EvaluationSet, config: OnlineConfig
 ) -> tuple[OnlineResult, Mapping[str, Adaptable]]:
@@ -142,6 +139,12 @@ def _stream(
     result = online(opened.forecaster, data, config, record)
     _, stream = record.trace()
     tracked = coverage(stream, adaptive_widths(stream, data.windows.horizons))
+
+    def rmse_by(axis: Axis) -> dict[str, Metrics]:
+        after = result.online.by(axis)
+        before = result.zero_shot.by(axis)
+        return {label: {"zero_shot": row["rmse"], "online": after[label]["rmse"]} for label, row in before.items()}
+
     found = OnlineResult(
         config=config.model_dump(mode="json"),
         updates=result.updates,
@@ -152,15 +155,10 @@ def _stream(
         mae_ratio=ratio(result.online, result.zero_shot, "absolute"),
         crps_ratio=ratio(result.online, result.zero_shot, "crps"),
         tracked_coverage=dict(zip(map(str, LEVELS), tracked.tolist(), strict=True)),
-        by_run=_rmse_by(result, "run"),
-        by_horizon=_rmse_by(result, "horizon"),
+        by_run=rmse_by("run"),
+        by_horizon=rmse_by("horizon"),
     )
     return found, result.forecasters
-
-
-def _rmse_by(result: Online, axis: Axis) -> dict[str, Metrics]:
-    before, after = result.zero_shot.by(axis), result.online.by(axis)
-    return {label: {"zero_shot": before[label]["rmse"], "online": after[label]["rmse"]} for label in before}
 
 
 def _adapted(

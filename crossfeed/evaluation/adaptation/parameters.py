@@ -1,4 +1,7 @@
-"""Which parameters each way of adapting may move, for the world model and for any differentiable baseline."""
+"""Which parameters each way of adapting may move, for any differentiable forecaster, and one step of adaptation.
+
+The mean learns from what was observed, the spread from errors made in advance.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -16,6 +19,7 @@ from crossfeed.model.sensors.members import MemberLinear
 from crossfeed.windows.windows import WindowBatch
 
 Mode = Literal["head", "predictor", "channels", "low-rank", "all"]
+Loss = Literal["likelihood", "squared"]
 MODES: dict[Mode, str] = {
     "head": "the output head alone",
     "predictor": "predictor and head, as in the paper",
@@ -119,12 +123,6 @@ def _low_rank(module: nn.Module, rank: int, seed: int) -> list[nn.Parameter]:
             parametrize.register_parametrization(layer, "weight", correction)
             free += [correction.up, correction.down]
     return free
-
-
-# One step of adaptation: the mean learns from what was observed, the spread from errors made in advance.
-
-
-Loss = Literal["likelihood", "squared"]
 
 
 @torch.no_grad()

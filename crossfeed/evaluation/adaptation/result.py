@@ -1,34 +1,32 @@
 """The result of adapting: one type that terminal, JSON file, report and notebook render."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self
+from typing import Any, ClassVar
 
-from pydantic import BeforeValidator
-
-from crossfeed.configuration import recorded
 from crossfeed.evaluation.result import ModelFacts
 from crossfeed.evaluation.statistics import Interval
-from crossfeed.evaluation.verdict import UNKNOWN, Metrics, MetricsInline
+from crossfeed.evaluation.verdict import Metrics
 from crossfeed.files import plain
 from crossfeed.show.figures import XY, Dot, Dots, Figure, Line
-from crossfeed.show.tables import ResultTable, ShownByTables, columns, share
+from crossfeed.show.tables import RecordedResult, ResultTable, columns, share
 
 
 @dataclass(frozen=True)
-class FractionResult(MetricsInline):
+class FractionResult:
     """What learning from one leading share of each run brought, on the windows it is judged by."""
 
+    metrics: Metrics
     fraction: float
     support_windows: int
     query_windows: int
     updates: int
     remark: str
     rmse_ratio: Interval  # over zero-shot on the same windows, as the next
-    crps_ratio: Interval = UNKNOWN
-    runs: dict[str, float | None] = field(default_factory=dict)  # RMSE of each
-    sensors: dict[str, float | None] = field(default_factory=dict)  # CRPS of each
-    runs_without_support: tuple[str, ...] = ()
-    parameters_moved: int = 0
+    crps_ratio: Interval
+    runs: dict[str, float | None]  # RMSE of each
+    sensors: dict[str, float | None]  # CRPS of each
+    runs_without_support: tuple[str, ...]
+    parameters_moved: int
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class FewShotResult:
     """Every share beside zero-shot."""
 
     config: dict[str, Any]
-    fractions: tuple[Annotated[FractionResult, BeforeValidator(FractionResult.gathered)], ...]
-    runs_without_query: tuple[str, ...] = ()
+    fractions: tuple[FractionResult, ...]
+    runs_without_query: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,16 @@ class OnlineResult:
     tracked_coverage: dict[str, float | None]
     by_run: dict[str, Metrics]  # RMSE `zero_shot` and `online`, as the next
     by_horizon: dict[str, Metrics]
-    mae_ratio: Interval = UNKNOWN
-    crps_ratio: Interval = UNKNOWN
-    parameters_moved: int = 0
+    mae_ratio: Interval
+    crps_ratio: Interval
+    parameters_moved: int
 
 
 @dataclass(frozen=True, repr=False)
-class AdaptationResult(ShownByTables):
+class AdaptationResult(RecordedResult):
     """What adapting one model to one table did; what was not asked for is None."""
+
+    RECORD: ClassVar = ("an adaptation", "crossfeed adapt or crossfeed study unseal", "Adapt again.")
 
     model: ModelFacts | None = None
     table: dict[str, Any] = field(default_factory=dict)
@@ -89,17 +89,6 @@ class AdaptationResult(ShownByTables):
         """The errors over what was learned from, and those of learning while the machine runs."""
         shown = [] if self.few_shot is None else [_few_shot_figure(self.few_shot)]
         return shown if self.online is None else [*shown, _online_figure(self.online)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; what was not measured is left out."""
-        content = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
-        return {name: value for name, value in content.items() if value not in (None, "")}
-
-    @classmethod
-    def from_dict(cls, content: Any, origin: str = "The adaptation") -> Self:
-        """The very result that `to_dict` wrote; content that is none is refused."""
-        writers = "crossfeed adapt or crossfeed study unseal"
-        return recorded(cls, content, origin, "an adaptation", writers, "Adapt again.")
 
 
 _METRICS = columns(

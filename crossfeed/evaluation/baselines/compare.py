@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from crossfeed.evaluation.baselines.contenders import (
 )
 from crossfeed.evaluation.baselines.networks import modules_of_registered
 from crossfeed.evaluation.baselines.official import find_clones
-from crossfeed.evaluation.baselines.results import ComparisonTable, Result, measure, result_file, write_table
-from crossfeed.evaluation.metrics import EvaluationSet
+from crossfeed.evaluation.baselines.results import ComparisonTable, Result, result_file
+from crossfeed.evaluation.command_use import false_plan
+from crossfeed.evaluation.forecaster import Forecaster
+from crossfeed.evaluation.metrics import EvaluationSet, score_windows
 from crossfeed.files import claim
 from crossfeed.jobs import JobSpec, run_all
 from crossfeed.logs.align import check_row_period
@@ -32,6 +34,9 @@ from crossfeed.logs.table import Table
 from crossfeed.model.model_file import FLEET
 from crossfeed.model.world_model import choose_device
 from crossfeed.training.run_config import RunConfig, preset
+
+# Command use needs extra passes; so many evenly spread windows say enough.
+_PROBED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +46,68 @@ class ComparisonInputs:
     sources: tuple[Table, ...]
     target: Table | None
     config: RunConfig
-    setting: Setting
+    contenders: Setting
     folder: Path
 
+
+class ComparisonRunner:
+    """Does any run of a comparison, and keeps what its runs share."""
+
+    def __init__(self, setting: ComparisonInputs) -> None:
+        self.setting = setting
+
+    @cached_property
     def data(self) -> ComparisonData:
         """Everybody's windows."""
-        return comparison_data(self.sources, self.target, self.config, torch.device(self.setting.device))
+        one = self.setting
+        return comparison_data(one.sources, one.target, one.config, torch.device(one.contenders.device))
+
+    def run(self, name: str, seed: int) -> Result:
+        """The saved result of a contender's run, or a new one."""
+        folder, one = self.setting.folder, contender(name, self.setting.contenders)
+        model = folder / "models" / f"{name}-seed{seed}"
+        return run_once(folder, name, seed, one.absent, lambda: one.fit(self.data, seed, model), self.data.scored)
+
+
+def do_runs(
+    title: str, jobs: Sequence[JobSpec], runner: object, make: Callable[[], object], processes: int, metric: str
+) -> dict[tuple[Any, ...], Result]:
+    """The result of every run by its arguments, the first of which is the model; each process makes its own runner."""
+    modules = modules_of_registered(job.arguments[0] for job in jobs) if processes > 1 else ()
+    prepare = partial(_prepare, make, modules)
+    done = run_all(title, jobs, runner, prepare, processes, lambda result: result.in_words(metric))
+    return {job.arguments: result for job, result in done}
+
+
+def _prepare(make: Callable[[], object], modules: Sequence[str]) -> object:
+    for module in modules:
+        import_module(module)
+    return make()
+
+
+def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
+    """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
+    scores = score_windows(forecaster, data)
+    pooled = scores.metrics()
+    index_W = data.sample(_PROBED)
+    true = scores if len(index_W) == len(data.windows) else score_windows(forecaster, data, index_W)
+    shuffled = score_windows(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
+    rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
+    return {
+        **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},
+        "coverage90": pooled["coverage90"],
+        "command_use": rmse_shuffled / rmse if rmse and rmse_shuffled is not None else None,
+        "windows": scores.windows,
+        "rmse_by_horizon": {label: row["rmse"] for label, row in scores.by("horizon").items()},
+        "rmse_by_channel": {label: row["rmse"] for label, row in scores.by("channel").items()},
+        "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
+        "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
+    }
 
 
 def effort_of(model: str) -> float:
     """About how long a run takes beside others; the longest, begun last, would leave the other processes idle."""
     return 20.0 if model in ARMS or model == FLEET else 1.0 if model in NAIVE else 5.0
-
-
-def _prepare(inputs: ComparisonInputs, modules: Sequence[str]) -> tuple[ComparisonInputs, ComparisonData]:
-    for module in modules:
-        import_module(module)
-    return inputs, inputs.data()
-
-
-def do_run(prepared: tuple[ComparisonInputs, ComparisonData], name: str, seed: int) -> Result:
-    """The saved result of a contender's run, or a new one."""
-    inputs, data = prepared
-    one, model = contender(name, inputs.setting), inputs.folder / "models" / f"{name}-seed{seed}"
-    return run_once(inputs.folder, name, seed, one.absent, lambda: one.fit(data, seed, model), data.scored)
 
 
 def run_once(
@@ -117,22 +160,21 @@ def compare(
     setting = Setting(budget, size, str(choose_device(device)), find_clones(list(repositories)))
     contenders, missing = line_up(models, setting)
     inputs = ComparisonInputs(tuple(sources), target, config or preset("crossfeed", size), setting, folder)
-    data = inputs.data()
+    runner = ComparisonRunner(inputs)
+    data = runner.data
     identity: dict[str, Any] = {**data.identity, "budget": budget.model_dump(mode="json"), "size": size}
     claim(folder, "comparison.json", identity, "a comparison")
     plan = [
         JobSpec(
-            f"{one.name}, seed {seed}", do_run, (one.name, seed), folder / "logs" / f"{one.name}-seed{seed}.txt",
+            f"{one.name}, seed {seed}", ComparisonRunner.run, (one.name, seed),
+            folder / "logs" / f"{one.name}-seed{seed}.txt",
             effort_of(one.name),
         )
         for one in contenders for seed in one.seeds(seeds)
     ]  # fmt: skip
-    modules = modules_of_registered(one.name for one in contenders) if jobs > 1 else ()
-    prepare = partial(_prepare, inputs, modules)
-    done = run_all("Comparison", plan, (inputs, data), prepare, jobs, lambda result: result.in_words("rmse"))
-    found = {job.arguments: result for job, result in done}
+    found = do_runs("Comparison", plan, runner, partial(ComparisonRunner, inputs), jobs, "rmse")
     missing |= {one.model: f"not run: {one.reason}" for one in found.values() if one.status == "not run"}
     results = [found[job.arguments] for job in plan if found[job.arguments].status != "not run"]
     table = ComparisonTable.build(results, missing, data, budget, size)
-    write_table(folder, table, results)
+    table.write(folder)
     return Comparison(folder, tuple(results), table)

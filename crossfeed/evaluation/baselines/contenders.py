@@ -20,6 +20,7 @@ from crossfeed.evaluation.baselines.regression import RidgeForecaster, TreesFore
 from crossfeed.evaluation.forecaster import Forecaster, InFrame, Learner, NaiveForecaster
 from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.evaluation.opened_model import WorldModelForecaster
+from crossfeed.evaluation.setup import check_shared_sensors
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import FLEET, locate_model, read_model_file
 from crossfeed.model.new_machine import shares_a_command
@@ -87,8 +88,15 @@ def target_set(
 ) -> EvaluationSet:
     """The windows of a table nobody learns from, as the source's normaliser sees them."""
     normaliser, model = training.normaliser, config.model
-    _check_target(sources, target, normaliser.unseen)
-    hidden = [name for name in normaliser.unseen if name in training.schema.sensor_names]
+    schema, unseen = sources[0].schema, normaliser.unseen
+    if target.schema.fingerprint != schema.fingerprint:
+        raise TableError(
+            f"The target has the schema '{target.schema.name}', the source '{schema.name}'.",
+            expected="one schema for both; a machine that lacks a channel leaves it empty",
+            remedy="Ingest both machines with the same schema.",
+        )
+    check_shared_sensors([name for name in schema.sensor_names if name not in unseen], [target])
+    hidden = [name for name in unseen if name in training.schema.sensor_names]
     windows = WindowSet.build(
         target, None, normaliser, model.context, model.horizons, config.data.stride, device, hidden=hidden
     )
@@ -99,23 +107,6 @@ def config_of(size: Size, split_by: By, stride: int = 1) -> RunConfig:
     """The windows of a comparison: those of the default preset, split and thinned as asked."""
     data = parse(DataConfig, {"split_by": split_by, "stride": stride}, "The request")
     return preset("crossfeed", size).model_copy(update={"data": data})
-
-
-def _check_target(sources: Sequence[Table], target: Table, unseen: Sequence[str]) -> None:
-    schema = sources[0].schema
-    if target.schema.fingerprint != schema.fingerprint:
-        raise TableError(
-            f"The target has the schema '{target.schema.name}', the source '{schema.name}'.",
-            expected="one schema for both; a machine that lacks a channel leaves it empty",
-            remedy="Ingest both machines with the same schema.",
-        )
-    pairs = zip(schema.sensor_names, target.present(), strict=True)
-    if not [name for name, present in pairs if present and name not in unseen]:
-        raise TableError(
-            "The target shows no sensor that the source shows, so nothing can be scored on it.",
-            expected="at least one sensor with values in both tables",
-            remedy="Check the column mapping of the machines.",
-        )
 
 
 BEGUN = f"+{FLEET}"

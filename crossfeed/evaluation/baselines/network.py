@@ -148,13 +148,21 @@ class HorizonDecoder(nn.Module):
 
 
 class EncodingNetwork(Network):
-    """A network that sums its context up in one vector, from which the decoder forecasts."""
+    """A network whose encoder sums the context up in one vector, from which the decoder forecasts."""
 
-    decoder: HorizonDecoder
+    encoder: nn.Module
+
+    def __init__(self, features: Features, width: int, encoder: nn.Module | None = None) -> None:
+        super().__init__()
+        self.features = features
+        if encoder is not None:
+            self.encoder = encoder
+        self.decoder = HorizonDecoder(features, width)
 
     def encode(self, batch: WindowBatch) -> Tensor:
         """The context vector (B, D) that forecasts."""
-        raise NotImplementedError
+        z_BD: Tensor = self.encoder(self.features.context(batch))
+        return z_BD
 
     def forward(self, batch: WindowBatch) -> Distribution:
         forecast: Distribution = self.decoder(self.encode(batch), batch)
@@ -175,6 +183,13 @@ def joint_series(batch: WindowBatch) -> tuple[Tensor, Tensor]:
     """Sensors and commands as channels of one kind, with their presence."""
     x_BKV = torch.cat([batch.x_BKC * batch.m_BKC.to(batch.x_BKC.dtype), batch.a_BKA], dim=-1)
     return x_BKV, torch.cat([batch.m_BKC, torch.ones_like(batch.a_BKA, dtype=torch.bool)], dim=-1)
+
+
+def instance_series(batch: WindowBatch) -> tuple[Tensor, Tensor, Tensor]:
+    """Sensors and commands (B, V, K) in instance space, and the statistics that lead back."""
+    x_BKV, present_BKV = joint_series(batch)
+    centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
+    return ((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2), centre_B1V, scale_B1V
 
 
 def normalised(batch: WindowBatch) -> tuple[WindowBatch, Tensor, Tensor]:

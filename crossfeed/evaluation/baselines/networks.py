@@ -20,8 +20,7 @@ from crossfeed.evaluation.baselines.reconstruction import (
     SimMtm,
     WaveletAutoencoder,
 )
-from crossfeed.evaluation.baselines.rssm import Rssm
-from crossfeed.evaluation.baselines.small_networks import DLinear, Mlp, Recurrent, Tcn, Tide, Transformer, TsMixer
+from crossfeed.evaluation.baselines.small_networks import DLinear, Rssm, Tide, TsMixer, mlp, recurrent, tcn, transformer
 
 FLAGGED = "zeros and a presence flag"
 ZEROS = "zeros in z-space, cannot mask"
@@ -46,12 +45,12 @@ def _heads(size: Size) -> int:
 
 
 RECIPES: dict[str, Recipe] = {
-    "mlp": Recipe(lambda f, s, _: Mlp(f, width(256, s))),
-    "gru": Recipe(lambda f, s, _: Recurrent(f, nn.GRU, width(256, s))),
-    "lstm": Recipe(lambda f, s, _: Recurrent(f, nn.LSTM, width(256, s))),
-    "tcn": Recipe(lambda f, s, _: Tcn(f, width(256, s))),
+    "mlp": Recipe(lambda f, s, _: mlp(f, width(256, s))),
+    "gru": Recipe(lambda f, s, _: recurrent(f, nn.GRU, width(256, s))),
+    "lstm": Recipe(lambda f, s, _: recurrent(f, nn.LSTM, width(256, s))),
+    "tcn": Recipe(lambda f, s, _: tcn(f, width(256, s))),
     "dlinear": Recipe(lambda f, _s, _: DLinear(f), absent=ZEROS),
-    "transformer": Recipe(lambda f, s, _: Transformer(f, width(256, s), depth(6, s))),
+    "transformer": Recipe(lambda f, s, _: transformer(f, width(256, s), depth(6, s))),
     "tsmixer": Recipe(lambda f, s, _: TsMixer(f, width(256, s), depth(4, s)), revin="default"),
     "tide": Recipe(lambda f, s, _: Tide(f, width(256, s)), revin="default"),
     "rssm": Recipe(lambda f, s, _: Rssm(f, width(256, s), max(32, width(64, s))), revin="never"),
@@ -84,11 +83,10 @@ def register_baseline(
 
     Examples:
         >>> import crossfeed as cf
-        >>> from crossfeed.evaluation.baselines.network import EncodingNetwork, HorizonDecoder
+        >>> from crossfeed.evaluation.baselines.network import EncodingNetwork
         >>> class LastRow(EncodingNetwork):
         ...     def __init__(self, features):
-        ...         super().__init__()
-        ...         self.features, self.decoder = features, HorizonDecoder(features, features.context_width)
+        ...         super().__init__(features, features.context_width)
         ...
         ...     def encode(self, batch):
         ...         return self.features.context(batch)[:, -1]

@@ -82,8 +82,17 @@ def fit_stage(
             torch.manual_seed(derive(seed, "dropout", stage.name, epoch))
             order_SB = epoch_order(machine_W, budget.batch_size, steps, generator(seed, "order", stage.name, epoch))
             masks = generator(seed, "masks", stage.name, epoch, str(device))
-            order_SB = order_SB.to(device)
-            loss = _train_epoch(network, stage.objective, train, order_SB, optimiser, masks, budget, pace, epoch)
+            network.train()
+            total = torch.zeros((), device=device)
+            for step, index_B in enumerate(order_SB.to(device), epoch * steps):
+                pace(step)
+                minimised = stage.objective(train.batch(index_B), masks)
+                optimiser.zero_grad()
+                torch.autograd.backward(minimised)
+                nn.utils.clip_grad_norm_(network.parameters(), budget.clip_norm)
+                optimiser.step()
+                total += minimised.detach()
+            loss = float(total) / len(order_SB)
             score = _validate(network, stage.score, validation, budget.validation_windows, str(device))
             if not math.isfinite(loss) or not math.isfinite(score):
                 raise TrainingError(
@@ -101,23 +110,6 @@ def fit_stage(
     network.eval()
     done = epoch + 1
     return FitReport(stage.name, done, best.epoch, done * steps, best.score, time.monotonic() - started)
-
-
-def _train_epoch(
-    network: nn.Module, objective: Objective, train: WindowSet, order_SB: Tensor, optimiser: torch.optim.Optimizer,
-    masks: torch.Generator, budget: Budget, pace: Callable[[int], None], epoch: int,
-) -> float:  # fmt: skip
-    network.train()
-    total = torch.zeros((), device=order_SB.device)
-    for step, index_B in enumerate(order_SB):
-        pace(epoch * len(order_SB) + step)
-        loss = objective(train.batch(index_B), masks)
-        optimiser.zero_grad()
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(network.parameters(), budget.clip_norm)
-        optimiser.step()
-        total += loss.detach()
-    return float(total) / len(order_SB)
 
 
 def _validate(network: nn.Module, score: Score, validation: WindowSet, limit: int | None, device: str) -> float:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from crossfeed.configuration import CheckedForm, load_yaml
 from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.evaluation.baselines.budget import Budget
 from crossfeed.evaluation.baselines.network import Network, Shape, joint_series
@@ -27,14 +28,10 @@ from crossfeed.evaluation.baselines.reconstruction import geometric_runs
 from crossfeed.model.distribution import Distribution, Point
 from crossfeed.windows.windows import WindowBatch, WindowSet, present_mean
 
-# Clones of the official PatchTST, iTransformer and SimMTM repositories: found, checked and imported, one at a time.
-
-
 SIMMTM = "official-simmtm"
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(CheckedForm):
     """What a clone must hold, and the settings the paper ran it with."""
 
     home: str
@@ -43,56 +40,14 @@ class Repository:
     module: str
     files: tuple[str, ...]
     sha256: str
+    unused_inputs: int
+    rates: tuple[float, ...]
     settings: dict[str, Any]
-    rates: tuple[float, ...] = (1e-4,)  # tried one after the other until one does not diverge
-    published: str = ""  # what the paper says of its run, where it gives no number
+    published: str = ""
 
 
-REPOSITORIES = {
-    "official-patchtst": Repository(
-        home="https://github.com/yuqinie98/PatchTST",
-        commit="204c21e",
-        folder="PatchTST_supervised",
-        module="models.PatchTST",
-        files=("models/PatchTST.py", "layers/PatchTST_backbone.py", "layers/PatchTST_layers.py", "layers/RevIN.py"),
-        sha256="38904e9b822b368e207166115db4a164e2b31a6faf93e03f17d3c17a04c3b3c2",
-        settings={
-            "dropout": 0.2, "fc_dropout": 0.05, "head_dropout": 0.0, "individual": 0, "patch_len": 8, "stride": 4,
-            "padding_patch": "end", "revin": 1, "affine": 0, "subtract_last": 0, "decomposition": 0, "kernel_size": 25,
-        },
-    ),
-    "official-itransformer": Repository(
-        home="https://github.com/thuml/iTransformer",
-        commit="c2426e6",
-        folder=".",
-        module="model.iTransformer",
-        files=(
-            "model/iTransformer.py", "layers/Transformer_EncDec.py", "layers/SelfAttention_Family.py",
-            "layers/Embed.py", "utils/masking.py",
-        ),
-        sha256="da25dd735b30c91bc0bf44b187bb7ce2de40c2ac4bc49f4a157d36af1c360f05",
-        settings={
-            "dropout": 0.1, "use_norm": 1, "embed": "timeF", "freq": "h", "factor": 1, "class_strategy": "projection",
-        },
-    ),
-    SIMMTM: Repository(
-        home="https://github.com/thuml/SimMTM",
-        commit="169513b",
-        folder="SimMTM_Forecasting",
-        module="models.SimMTM",
-        files=(
-            "models/SimMTM.py", "layers/Transformer_EncDec.py", "layers/SelfAttention_Family.py", "layers/Embed.py",
-            "utils/losses.py", "utils/masking.py", "utils/tools.py",
-        ),
-        sha256="3dd002fe9d27eacb5480cd9a1981ca280442bec6e55e59cf30ec5425568eb85f",
-        settings={
-            "dropout": 0.1, "head_dropout": 0.1, "embed": "timeF", "freq": "h", "factor": 1, "label_len": 0,
-            "positive_nums": 3, "temperature": 0.2, "rbtp": 1,
-        },
-        rates=(1e-4, 1e-3),
-        published="the paper's run diverged to NaN at two learning rates and is not reported there",
-    ),
-}  # fmt: skip
+_FACTS = load_yaml(Path(__file__).with_name("official.yaml"), "The table of repositories")
+REPOSITORIES = {name: Repository.model_validate(facts) for name, facts in _FACTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +187,7 @@ class OfficialNetwork(Network):
         settings = {**_SETTINGS, **REPOSITORIES[clone.name].settings, **sizes}
         build = official_class(clone)
         self.official = build(Namespace(**settings, task_name="finetune"))
-        self._further = {"official-patchtst": 0, "official-itransformer": 3, SIMMTM: 1}[clone.name]
+        self._unused = REPOSITORIES[clone.name].unused_inputs
         self.has_pretext = clone.name == SIMMTM
         if self.has_pretext:
             self.pretraining = build(Namespace(**settings, task_name="pretrain"))
@@ -244,7 +199,7 @@ class OfficialNetwork(Network):
     def all_steps(self, batch: WindowBatch) -> Tensor:
         """Every step up to the longest horizon of every channel, commands too: (B, T, V)."""
         x_BKV, _ = joint_series(batch)
-        y_BTV: Tensor = self.official(x_BKV, *[None] * self._further)
+        y_BTV: Tensor = self.official(x_BKV, *[None] * self._unused)
         return y_BTV
 
     def forward(self, batch: WindowBatch) -> Distribution:

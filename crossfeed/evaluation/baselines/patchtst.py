@@ -1,7 +1,7 @@
-"""PatchTST: each channel alone, cut into patches, through a transformer with residual attention scores.
+"""PatchTST, which reads each channel alone, cut into patches, and iTransformer, where a whole channel is one token.
 
-With the paper's settings and no command plan it has the parameters and the outputs of the official code. The plan,
-which the original lacks, enters as a correction of each channel's forecast.
+With the paper's settings and no command plan both have the parameters and the outputs of the official code. The plan,
+which the originals lack, corrects each channel's forecast in PatchTST and gives iTransformer further tokens.
 B windows, V channels (sensors, then past commands), C sensors, P patches, D width, T longest horizon, H horizons."""
 
 import math
@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, pad, scaled_dot_product_attention
 
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.baselines.network import Features, Network, estimate, joint_series, window_statistics
+from crossfeed.evaluation.baselines.network import DROPOUT, Features, Network, estimate, instance_series
 from crossfeed.model.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
+
+_PATCH, _STRIDE, _PATCH_DROPOUT = 8, 4, 0.2
 
 
 class ScoredAttention(nn.Module):
@@ -72,30 +74,27 @@ class PlanCorrection(nn.Module):
 class PatchTst(Network):
     """The paper's settings at base size: patch 8, stride 4, width 128, 8 heads, 3 layers, feed-forward 256."""
 
-    def __init__(
-        self, features: Features, width: int, heads: int, layers: int, dropout: float = 0.2,
-        patch: int = 8, stride: int = 4, probabilistic: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, features: Features, width: int, heads: int, layers: int, probabilistic: bool = False) -> None:
         super().__init__()
         shape = features.shape
-        if shape.context < patch:
+        if shape.context < _PATCH:
             raise ConfigError(
-                f"PatchTST cuts windows into patches of {patch} rows, the context has {shape.context}.",
-                remedy=f"Use a context of at least {patch} rows, or leave patchtst out.",
+                f"PatchTST cuts windows into patches of {_PATCH} rows, the context has {shape.context}.",
+                remedy=f"Use a context of at least {_PATCH} rows, or leave patchtst out.",
             )
-        self.features, self.patch, self.stride = features, patch, stride
-        patches = (shape.context - patch) // stride + 2
-        self.token = nn.Linear(patch, width)
+        self.features = features
+        patches = (shape.context - _PATCH) // _STRIDE + 2
+        self.token = nn.Linear(_PATCH, width)
         self.position_PD = nn.Parameter(torch.empty(patches, width).uniform_(-0.02, 0.02))
-        self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(PatchBlock(width, heads, 2 * width, dropout) for _ in range(layers))
+        self.dropout = nn.Dropout(_PATCH_DROPOUT)
+        self.blocks = nn.ModuleList(PatchBlock(width, heads, 2 * width, _PATCH_DROPOUT) for _ in range(layers))
         self.head = nn.Linear(width * patches, shape.steps)
         self.spread = nn.Linear(width * patches, shape.slots) if probabilistic else None
         self.correction = PlanCorrection(features, width) if features.plan_width else None
 
     def encode(self, x_BVK: Tensor) -> Tensor:
         """Patch features (B, V, D, P) of series in instance space; the last value pads the end by one stride."""
-        patches_BVPL = pad(x_BVK, (0, self.stride), mode="replicate").unfold(-1, self.patch, self.stride)
+        patches_BVPL = pad(x_BVK, (0, _STRIDE), mode="replicate").unfold(-1, _PATCH, _STRIDE)
         x_NPD = self.dropout(self.token(patches_BVPL).flatten(0, 1) + self.position_PD)
         scores_NHPP: Tensor | None = None
         for block in self.blocks:
@@ -104,9 +103,8 @@ class PatchTst(Network):
 
     def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
-        x_BKV, present_BKV = joint_series(batch)
-        centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
-        state_BVDP = self.encode(((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2))
+        x_BVK, centre_B1V, scale_B1V = instance_series(batch)
+        state_BVDP = self.encode(x_BVK)
         flat_BCN = state_BVDP[:, :sensors].flatten(2)
         mean_BHC = self.head(flat_BCN)[:, :, self.features.horizon_H].transpose(1, 2)
         if self.correction is not None:
@@ -115,19 +113,16 @@ class PatchTst(Network):
         return estimate(mean_BHC, None if self.spread is None else self.spread(flat_BCN).transpose(1, 2))
 
 
-# iTransformer: a whole channel is one token, attention runs over channels.
-
-
 class ChannelBlock(nn.Module):
     """Attention over channel tokens and a feed-forward, each with a residual and a layer norm after it."""
 
-    def __init__(self, width: int, heads: int, dropout: float) -> None:
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
         self.enter, self.leave = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
         self.attention_norm, self.forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, x_BVD: Tensor) -> Tensor:
         query, key, value = (
@@ -144,26 +139,22 @@ class ChannelBlock(nn.Module):
 class ITransformer(Network):
     """The paper's settings at base size: width 128, 8 heads, 3 layers, feed-forward 256."""
 
-    def __init__(
-        self, features: Features, width: int, heads: int, layers: int, dropout: float = 0.1,
-        probabilistic: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, features: Features, width: int, heads: int, layers: int, probabilistic: bool = False) -> None:
         super().__init__()
         shape = features.shape
         self.features = features
         self.token = nn.Linear(shape.context, width)
         self.plan = nn.Linear(shape.steps, width) if features.inputs.plan else None
-        self.dropout = nn.Dropout(dropout)
-        self.blocks = nn.Sequential(*(ChannelBlock(width, heads, dropout) for _ in range(layers)))
+        self.dropout = nn.Dropout(DROPOUT)
+        self.blocks = nn.Sequential(*(ChannelBlock(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, shape.steps)
         self.spread = nn.Linear(width, shape.slots) if probabilistic else None
 
     def forward(self, batch: WindowBatch) -> Distribution:
         sensors = self.features.shape.sensors
-        x_BKV, present_BKV = joint_series(batch)
-        centre_B1V, scale_B1V = window_statistics(x_BKV, present_BKV)
-        tokens_BVD = self.token(((x_BKV - centre_B1V) / scale_B1V * present_BKV).transpose(1, 2))
+        x_BVK, centre_B1V, scale_B1V = instance_series(batch)
+        tokens_BVD = self.token(x_BVK)
         if self.plan is not None:
             tokens_BVD = torch.cat([tokens_BVD, self.plan(batch.future_a_BTA.transpose(1, 2))], dim=1)
         state_BCD = self.norm(self.blocks(self.dropout(tokens_BVD)))[:, :sensors]

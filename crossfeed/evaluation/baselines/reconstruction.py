@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm, log_softmax, normalize, smooth_l1_loss, softmax
 
 from crossfeed.errors import ConfigError
-from crossfeed.evaluation.baselines.network import EncodingNetwork, Features, HorizonDecoder
+from crossfeed.evaluation.baselines.network import EncodingNetwork, Features
 from crossfeed.evaluation.baselines.small_networks import StepEncoder, encoder_blocks
+from crossfeed.evaluation.forecaster import masked
 from crossfeed.windows.windows import WindowBatch, present_mean
 
 
@@ -25,29 +26,34 @@ class PretextNetwork(EncodingNetwork):
 
     has_pretext = True
 
-    def __init__(self, features: Features, width: int) -> None:
-        super().__init__()
-        self.features = features
-        self.decoder = HorizonDecoder(features, width)
+    def whole_rows(self, name: str, step: int) -> int:
+        """The most rows of the context that are a multiple of `step`."""
+        context = self.features.shape.context
+        if context < step:
+            raise ConfigError(
+                f"'{name}' needs a context of at least {step} rows, it has {context}.",
+                remedy=f"Use a longer context, or leave {name} out.",
+            )
+        return context // step * step
 
 
 class StepPretextNetwork(PretextNetwork):
     """A pretext over row tokens: the last row of the encoder forecasts, a linear map rebuilds rows."""
+
+    encoder: StepEncoder
 
     def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width)
         self.encoder = StepEncoder(features, width, layers)
         self.rebuild = nn.Linear(width, features.shape.sensors)
 
+    def steps(self, batch: WindowBatch) -> Tensor:
+        """What the encoder makes of every row."""
+        steps_BKD: Tensor = self.encoder(self.features.context(batch))
+        return steps_BKD
+
     def encode(self, batch: WindowBatch) -> Tensor:
-        last_BD: Tensor = self.encoder(batch)[:, -1]
-        return last_BD
-
-
-def hide(batch: WindowBatch, hidden_BKC: Tensor) -> WindowBatch:
-    """The batch without these entries: absent, as on a machine that does not have them."""
-    m_BKC = batch.m_BKC & ~hidden_BKC
-    return replace(batch, x_BKC=batch.x_BKC * m_BKC.to(batch.x_BKC.dtype), m_BKC=m_BKC)
+        return self.steps(batch)[:, -1]
 
 
 def uniform(size: tuple[int, ...], generator: torch.Generator) -> Tensor:
@@ -85,7 +91,7 @@ class MaskedAutoencoder(StepPretextNetwork):
         visible = max(1, round((1.0 - _RANDOM_RATIO) * rows))
         order_BK = uniform((windows, rows), generator).argsort(1)
         seen_BN1 = order_BK[:, :visible, None]
-        tokens_BKD = self.encoder.tokens(batch)
+        tokens_BKD = self.encoder.tokens(self.features.context(batch))
         width = tokens_BKD.shape[-1]
         encoded_BND = self.encoder.blocks(tokens_BKD.gather(1, seen_BN1.expand(-1, -1, width)))
         all_BKD = self.mask_D.expand(windows, rows, -1).scatter(1, seen_BN1.expand(-1, -1, width), encoded_BND)
@@ -144,13 +150,13 @@ class EventAutoencoder(StepPretextNetwork):
         self.predict = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
-        noise_BK = 1e-6 * torch.rand(batch.x_BKC.shape[:2], generator=generator, device=generator.device)
+        noise_BK = 1e-6 * uniform(tuple(batch.x_BKC.shape[:2]), generator)
         # The noise only breaks the ties of windows in which nothing happens.
         score_BK = event_score(batch.x_BKC, batch.m_BKC) + noise_BK
         hidden_BK = hidden_steps(score_BK, max(1, round(_EVENT_RATIO * score_BK.shape[1])))
         with torch.no_grad():
-            target_BKD = layer_norm(self.encoder(batch), (self.rebuild.in_features,))
-        steps_BKD = self.encoder(hide(batch, hidden_BK[..., None]))
+            target_BKD = layer_norm(self.steps(batch), (self.rebuild.in_features,))
+        steps_BKD = self.steps(masked(batch, batch.m_BKC & ~hidden_BK[..., None]))
         predicted_BKD = layer_norm(self.predict(steps_BKD), (self.rebuild.in_features,))
         latent_BK = smooth_l1_loss(predicted_BKD, target_BKD, reduction="none").mean(-1)
         values_BKC = (self.rebuild(steps_BKD) - batch.x_BKC).square()
@@ -184,8 +190,10 @@ class SimMtm(StepPretextNetwork):
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         windows, rows, sensors = batch.x_BKC.shape
-        views = [hide(batch, geometric_runs((windows, rows, sensors), generator)) for _ in range(_VIEWS)]
-        steps_NKD = torch.cat([self.encoder(view) for view in (batch, *views)])
+        views = [
+            masked(batch, batch.m_BKC & ~geometric_runs((windows, rows, sensors), generator)) for _ in range(_VIEWS)
+        ]
+        steps_NKD = torch.cat([self.steps(view) for view in (batch, *views)])
         series_ND = normalize(self.project(steps_NKD.mean(1)), dim=-1)
         itself_NN = torch.eye(len(series_ND), dtype=torch.bool, device=series_ND.device)
         alike_NN = (series_ND @ series_ND.T / _TEMPERATURE).masked_fill(itself_NN, -torch.inf)
@@ -206,13 +214,7 @@ class PatchFormer(PretextNetwork):
 
     def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width)
-        coarsest = _PATCH_LENGTHS[-1]
-        if features.shape.context < coarsest:
-            raise ConfigError(
-                f"PatchFormer needs a context of at least {coarsest} rows, it has {features.shape.context}.",
-                remedy="Use a longer context, or leave patchformer out.",
-            )
-        self.rows = features.shape.context // coarsest * coarsest
+        self.rows = self.whole_rows("patchformer", _PATCH_LENGTHS[-1])
         sensors = features.shape.sensors
         self.enter = nn.ModuleList(nn.Linear(length * features.context_width, width) for length in _PATCH_LENGTHS)
         self.position = nn.ParameterList(
@@ -288,13 +290,7 @@ class WaveletAutoencoder(StepPretextNetwork):
 
     def __init__(self, features: Features, width: int, layers: int) -> None:
         super().__init__(features, width, layers)
-        step = 2**_BAND_LEVELS
-        if features.shape.context < step:
-            raise ConfigError(
-                f"Three wavelet levels need a context of at least {step} rows, it has {features.shape.context}.",
-                remedy="Use a longer context, or leave mmr out.",
-            )
-        self.rows = features.shape.context // step * step
+        self.rows = self.whole_rows("mmr", 2**_BAND_LEVELS)
 
     def pretext(self, batch: WindowBatch, generator: torch.Generator) -> Tensor:
         x_BKC, m_BKC = batch.x_BKC[:, -self.rows :], batch.m_BKC[:, -self.rows :]
@@ -303,7 +299,7 @@ class WaveletAutoencoder(StepPretextNetwork):
         left = [torch.where(away, 0.0, band) for away, band in zip(hidden, bands, strict=True)]
         corrupted_BKC = batch.x_BKC.clone()
         corrupted_BKC[:, -self.rows :] = inverse_haar(left) * m_BKC.to(x_BKC.dtype)
-        steps_BKD = self.encoder(replace(batch, x_BKC=corrupted_BKC))
+        steps_BKD = self.steps(replace(batch, x_BKC=corrupted_BKC))
         rebuilt = haar(self.rebuild(steps_BKD)[:, -self.rows :])
         losses = [
             present_mean((guess - band).square(), away & known)

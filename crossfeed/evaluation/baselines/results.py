@@ -1,27 +1,21 @@
 """What one model did with one seed, and the table of a comparison: mean and spread over seeds."""
 
-import csv
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from crossfeed.configuration import recorded
 from crossfeed.errors import StorageError
 from crossfeed.evaluation.baselines.budget import Budget, Size
-from crossfeed.evaluation.baselines.contenders import ComparisonData
-from crossfeed.evaluation.command_use import false_plan
-from crossfeed.evaluation.forecaster import Forecaster
-from crossfeed.evaluation.metrics import EvaluationSet, score_windows
-from crossfeed.files import atomic_file, write_sealed
 from crossfeed.jobs import once
 from crossfeed.show.formats import markdown
-from crossfeed.show.tables import ResultTable, ShownByTables, columns
+from crossfeed.show.tables import RecordedResult, ResultTable, columns
+
+if TYPE_CHECKING:
+    from crossfeed.evaluation.baselines.contenders import ComparisonData
 
 METRICS = ("rmse", "mae", "crps", "nll", "coverage90", "command_use")
-# Command use needs extra passes; so many evenly spread windows say enough.
-_PROBED = 1000
 
 
 @dataclass(frozen=True)
@@ -61,26 +55,6 @@ def result_file(folder: Path, model: str, seed: int) -> Path:
     return folder / "runs" / f"{model}-seed{seed}.json"
 
 
-def measure(forecaster: Forecaster, data: EvaluationSet) -> dict[str, Any]:
-    """All metrics of the table on one set of windows, with the errors per horizon and per run beside them."""
-    scores = score_windows(forecaster, data)
-    pooled = scores.metrics()
-    index_W = data.sample(_PROBED)
-    true = scores if len(index_W) == len(data.windows) else score_windows(forecaster, data, index_W)
-    shuffled = score_windows(forecaster, data, index_W, false_plan("shuffled", data, index_W, seed=0))
-    rmse, rmse_shuffled = true.metrics()["rmse"], shuffled.metrics()["rmse"]
-    return {
-        **{name: pooled[name] for name in ("rmse", "mae", "crps", "nll", "skill_rmse", "skill_mae")},
-        "coverage90": pooled["coverage90"],
-        "command_use": rmse_shuffled / rmse if rmse and rmse_shuffled is not None else None,
-        "windows": scores.windows,
-        "rmse_by_horizon": {label: row["rmse"] for label, row in scores.by("horizon").items()},
-        "rmse_by_channel": {label: row["rmse"] for label, row in scores.by("channel").items()},
-        "rmse_by_run": {label: row["rmse"] for label, row in scores.by("run").items()},
-        "mae_by_run": {label: row["mae"] for label, row in scores.by("run").items()},
-    }
-
-
 TITLES = {"source": "Source, test side", "target": "Target, zero-shot"}
 HEADINGS = {
     "rmse": "RMSE", "mae": "MAE", "crps": "CRPS", "nll": "NLL", "coverage90": "in 90 %", "command_use": "cmd",
@@ -112,19 +86,22 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonTable(ShownByTables):
+class ComparisonTable(RecordedResult):
     """Rows in the order of the line-up, and the sentences without which the numbers mean little."""
+
+    RECORD: ClassVar = ("a comparison", "crossfeed compare", "Compare again.")
 
     sets: tuple[str, ...]
     rows: tuple[ComparisonRow, ...]
     notes: tuple[str, ...]
+    results: tuple[Result, ...] = ()
 
     @classmethod
     def build(
         cls,
         results: Sequence[Result],
         missing: dict[str, str],
-        data: ComparisonData,
+        data: "ComparisonData",
         budget: Budget,
         size: Size,
     ) -> "ComparisonTable":
@@ -149,17 +126,16 @@ class ComparisonTable(ShownByTables):
             "Point forecasters (naive baselines, ridge, trees, patchtst, itransformer) have the spread of their own "
             "errors on train or validation windows, whichever is larger (naive baselines: on train windows).",
             *([decided] if lively else []),
-        ))  # fmt: skip
+        ), tuple(results))  # fmt: skip
+
+    def write(self, folder: Path) -> None:
+        """Save table.json (with every single result), table.csv and table.md."""
+        self.write_as(folder, "table", [_flat(row) for row in self.rows], written(self))
 
     def tables(self) -> list[ResultTable]:
         """One table for each set of windows, the last with what has to be said beside the numbers."""
         *first, last = (set_table(self, name) for name in self.sets)
         return [*first, replace(last, remarks=tuple(remarks(self)))]
-
-    @classmethod
-    def from_dict(cls, content: Any, origin: str = "The comparison") -> Self:
-        """What table.json holds; content that is none is refused."""
-        return recorded(cls, content, origin, "a comparison", "crossfeed compare", "Compare again.")
 
 
 def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remark: str) -> ComparisonRow:
@@ -176,37 +152,21 @@ def over_seeds(model: str, results: Sequence[Result], sets: Sequence[str], remar
             spread[f"{name}.{metric}"] = statistics.stdev(known) if len(known) > 1 else None
     if diverged:
         remark = f"diverged in {len(diverged)} of {len(results)} seeds: {diverged[0].reason}"
+    # The number of windows that all seeds were judged on, where it is the same.
+    counted = {name: {result.scores[name].get("windows") for result in finished} for name in sets}
     return ComparisonRow(
         model=model, seeds=len(finished), diverged=len(diverged), mean=mean, spread=spread,
         parameters=max((result.parameters for result in finished), default=0),
         seconds=statistics.fmean([result.seconds for result in finished]) if finished else 0.0,
         uses_future_commands=any(result.uses_future_commands for result in finished),
         absent=results[0].absent if results else "", remark=remark,
-        windows={name: _common([result.scores[name].get("windows") for result in finished]) for name in sets},
+        windows={name: next(iter(counts)) if len(counts) == 1 else None for name, counts in counted.items()},
     )  # fmt: skip
 
 
-def _common(counts: Sequence[int | None]) -> int | None:
-    """The number of windows that all seeds were judged on, where it is the same."""
-    return counts[0] if counts and len(set(counts)) == 1 else None
-
-
-def write_table(folder: Path, table: ComparisonTable, results: Sequence[Result]) -> None:
-    """Save the table as CSV, JSON (with every single result) and Markdown."""
-    write_sealed(folder / "table.json", {**asdict(table), "results": [asdict(result) for result in results]})
-    with atomic_file(folder / "table.md") as temporary:
-        temporary.write_text(written(table), encoding="utf-8")
-    with atomic_file(folder / "table.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        flat = [_flat(row) for row in table.rows]
-        writer = csv.DictWriter(file, list(flat[0]) if flat else [])
-        writer.writeheader()
-        writer.writerows(flat)
-
-
 def _flat(row: ComparisonRow) -> dict[str, Any]:
-    plain = {key: value for key, value in asdict(row).items() if key not in ("mean", "spread", "windows")}
-    spread = {f"{column}.sd": value for column, value in row.spread.items()}
-    return {"model": plain.pop("model"), **row.mean, **spread, **plain}
+    facts = {key: value for key, value in asdict(row).items() if key not in ("model", "mean", "spread", "windows")}
+    return {"model": row.model, **row.mean, **{f"{column}.sd": value for column, value in row.spread.items()}, **facts}
 
 
 def written(table: ComparisonTable) -> str:

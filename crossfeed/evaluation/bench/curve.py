@@ -1,17 +1,24 @@
-"""The learning curve: everybody on the same test sessions after 0, 1, 3, ... minutes of the machine's own logs."""
+"""The learning curve: everybody on the same test sessions after 0, 1, 3, ... minutes of the machine's own logs.
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+Each run is one model, so many minutes and one seed; what is there already is not run again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.evaluation.baselines.budget import Size
-from crossfeed.evaluation.baselines.contenders import Setting, contender
+from crossfeed.evaluation.baselines.budget import Budget, Size
+from crossfeed.evaluation.baselines.compare import do_runs, effort_of, run_once
+from crossfeed.evaluation.baselines.contenders import NAIVE, Fitted, Setting, comparison_data, contender
 from crossfeed.evaluation.baselines.results import Result, over_seeds
-from crossfeed.evaluation.bench.fleet import open_fleet
-from crossfeed.evaluation.bench.own_logs import FIRST_ROWS, OwnLogs, sensors_left_out
+from crossfeed.evaluation.bench.fleet import BySession, FleetContender, open_fleet
+from crossfeed.evaluation.bench.own_logs import FIRST_ROWS, JudgedWindows, OwnLogs, sensors_left_out, sides
 from crossfeed.evaluation.bench.result import (
     ALL,
     METRICS,
@@ -20,22 +27,181 @@ from crossfeed.evaluation.bench.result import (
     CurvePoint,
     LearningCurve,
     crossing,
+    folder_name,
     in_words,
     parse_minutes,
     spoken,
 )
-from crossfeed.evaluation.bench.runner import TEST, CurveRun, CurveRunner, CurveSetting, do_curve_runs, effort
+from crossfeed.evaluation.forecaster import Forecaster, NaiveForecaster
+from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.files import claim
+from crossfeed.jobs import JobSpec
 from crossfeed.logs.align import as_table
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import FLEET
 from crossfeed.model.new_machine import readable_schema
 from crossfeed.model.world_model import choose_device
 from crossfeed.schema import canonical
-from crossfeed.show.figures import COLOURS, XY, Figure, Line
-from crossfeed.show.tables import Column, ResultTable, columns, plural
-from crossfeed.training.run_config import preset
+from crossfeed.show.tables import plural
+from crossfeed.training.run_config import BUDGETS, RunConfig, planned, preset
+from crossfeed.windows.listing import list_windows, pair_up
 from crossfeed.windows.split import By
+from crossfeed.windows.windows import WindowSet
+
+TEST = "test"
+TOO_LITTLE = "too little to learn from"
+MOST_EPOCHS = 200  # of a normal run: few windows are known by heart long before
+VALIDATION_WINDOWS = 1000
+
+
+@dataclass(frozen=True)
+class CurveSetting:
+    """What a process needs to do any run of a curve; `config` has the windows, and how the table is split."""
+
+    logs: OwnLogs
+    config: RunConfig
+    size: Size
+    budget: str
+    most_windows: int
+    fleet: Path | None
+    device: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class FirstMinutes:
+    """The first so many minutes: all rows, and the same cut into sides beside the judged sessions, if that goes."""
+
+    minutes: float
+    rows: Table | None
+    sides: Table | None
+    train_windows: int = 0
+
+
+class CurveRunner:
+    """Does any run of a curve, and keeps what its runs share."""
+
+    def __init__(self, setting: CurveSetting) -> None:
+        self.setting = setting
+        model = setting.config.model
+        self.window = model.context + model.horizons[-1]
+        self.first_minutes = lru_cache(maxsize=1)(self._first_minutes)
+
+    @cached_property
+    def judged(self) -> JudgedWindows:
+        model, one = self.setting.config.model, self.setting
+        return JudgedWindows.of(one.logs, model.context, model.horizons, one.most_windows, one.device)
+
+    @cached_property
+    def fleet(self) -> FleetContender:
+        assert self.setting.fleet is not None, "the fleet runs only where it was asked for"
+        return FleetContender(open_fleet(self.setting.fleet, self.setting.device), self.setting.logs, self.judged)
+
+    def run(self, name: str, minutes: float, seed: int) -> Result:
+        """Bring one run to its end."""
+        first = self.first_minutes(minutes)
+        if name == FLEET:
+            fleet = self.fleet
+            origin = f"{FLEET}-{fleet.opened.sha256[:8]}"
+            return self._once(name, first, seed, lambda kept: self._fit_fleet(first, seed, kept), fleet.scored, origin)
+        if first.sides is None and name in NAIVE:
+            # In the space itself: naive baselines have no normaliser of their own.
+            logs = self.setting.logs
+            scored = self.judged.of_table(logs.table.laid_out(logs.test), self.judged.space)
+            return self._once(name, first, seed, lambda _: self._fit_naive(name, first, scored), scored)
+        if first.sides is None:
+            rows = 0 if first.rows is None else len(first.rows)
+            reason = f"{TOO_LITTLE}: {rows} rows do not give three pieces with windows of {self.window} rows"
+            return Result(name, seed, "not run", "masked", reason=reason)
+        return self._run_contender(name, first, seed)
+
+    def _first_minutes(self, minutes: float) -> FirstMinutes:
+        logs = self.setting.logs
+        groups = logs.first(minutes)
+        if not groups:
+            return FirstMinutes(minutes, None, None)
+        cut = sides(groups, self.window)
+        rows = logs.table.laid_out(groups)
+        if not cut:
+            return FirstMinutes(minutes, rows, None)
+        model = self.setting.config.model
+        train = logs.table.laid_out([group for group in cut if group.session.startswith("train/")])
+        windows = list_windows(pair_up(train, None), model.context, model.horizons)
+        table = logs.table.laid_out([*cut, *logs.test])
+        return FirstMinutes(minutes, rows, table if len(windows) >= 4 else None, len(windows))
+
+    def _once(
+        self, name: str, first: FirstMinutes, seed: int, fit: Callable[[Path], Fitted], scored: EvaluationSet,
+        origin: str = "",
+    ) -> Result:  # fmt: skip
+        """Where a model comes from a file, its runs lie under `origin`: another file is another model."""
+        folder = self.setting.folder / "runs" / folder_name(first.minutes) / origin
+        kept = folder / "models" / f"{name}-seed{seed}"
+        return run_once(folder, name, seed, "masked", lambda: fit(kept), {TEST: scored})
+
+    def _fit_fleet(self, first: FirstMinutes, seed: int, folder: Path) -> Fitted:
+        if first.rows is None:
+            return self.fleet.with_beginnings()
+        if first.sides is None:
+            return self.fleet.as_it_came(first.rows)
+        budget = effort(self.setting.budget, self.setting.size, first.train_windows)
+        config = self._learning_config()
+        return self.fleet.learned_on(first.rows, first.sides, budget, self.setting.size, config, seed, folder)
+
+    def _fit_naive(self, name: str, first: FirstMinutes, scored: EvaluationSet) -> Fitted:
+        """With the spread of its errors on all windows of the minutes, else on those in each session's first rows."""
+        model = self.setting.config.model
+        space = self.judged.space
+
+        def fitted(table: Table) -> NaiveForecaster:
+            windows = WindowSet.build(table, None, space, model.context, model.horizons, device=self.setting.device)
+            made = NaiveForecaster(name, NAIVE[name], model.horizons)
+            made.fit(windows, windows, 0)
+            return made
+
+        if first.rows is not None and len(list_windows(pair_up(first.rows, None), model.context, model.horizons)):
+            return Fitted(fitted(first.rows), 0, 0.0, {"spread": "errors in the own logs"})
+        beginnings = self.setting.logs.beginnings()
+        of_session = {group.session: group for group in beginnings.groups}
+
+        def met(session: str) -> Forecaster:
+            return fitted(beginnings.select([of_session[session]]))
+
+        forecaster = BySession(name, False, scored.windows, met)
+        return Fitted(forecaster, 0, 0.0, {"spread": "errors in the first rows of each session"})
+
+    def _run_contender(self, name: str, first: FirstMinutes, seed: int) -> Result:
+        assert first.sides is not None
+        setting = self.setting
+        budget = effort(setting.budget, setting.size, first.train_windows)
+        one = contender(name, Setting(budget, setting.size, setting.device, {}))
+        data = comparison_data([first.sides], None, self._learning_config(), torch.device(setting.device))
+        windows = data.scored["source"].windows
+        scored = self.judged.among(windows, data.training.schema, data.training.normaliser)
+        return self._once(
+            name, first, seed, lambda kept: one.fit(replace(data, scored={TEST: scored}), seed, kept), scored
+        )
+
+    def _learning_config(self) -> RunConfig:
+        """The windows of the curve, with the sides that the names of the pieces say."""
+        data = self.setting.config.data.model_copy(update={"split_by": "side"})
+        return self.setting.config.model_copy(update={"data": data})
+
+
+def effort(budget: str, size: Size, windows: int) -> Budget:
+    """Epochs and batches for so many train windows; batches are small where windows are few."""
+    config = preset("crossfeed", size)
+    batch = max(2, min(config.training.batch_size, windows // 4))
+    training = config.training.model_copy(update={"batch_size": batch})
+    length = BUDGETS[budget][0] if budget in BUDGETS else 1.0
+    wanted = planned(config.model_copy(update={"training": training}), windows, budget).training
+    epochs = max(2, min(wanted.finetune_epochs or 2, round(MOST_EPOCHS * length)))
+    patience = max(3, min(wanted.patience, epochs // 3))
+    return Budget(
+        epochs=epochs, pretext_epochs=epochs // 2, batch_size=batch, patience=patience,
+        validation_windows=VALIDATION_WINDOWS,
+    )  # fmt: skip
+
 
 MODELS = "fleet,crossfeed,tide,trees,persistence"
 
@@ -75,9 +241,7 @@ def curve(
     any_effort = Setting(effort(budget, size, 1000), size, device, {})
     # Who cannot take part is said before anything is trained.
     seeds_of = {name: range(seeds) if name == FLEET else contender(name, any_effort).seeds(seeds) for name in names}
-    setting, left_out = _set_up(
-        table, names, size, budget, windows, fleet, device, split_by, Path(out)
-    )  # fmt: skip
+    setting, left_out = _set_up(table, names, size, budget, windows, fleet, device, split_by, Path(out))
     runner = CurveRunner(setting)
     amounts, notes = _amounts(asked, setting.logs)
     identity = {
@@ -88,16 +252,20 @@ def curve(
     }  # fmt: skip
     claim(setting.folder, "setting.json", identity, "a learning curve")
     # Nothing is learned at 0 minutes, so chance plays no part there.
-    plan = [(name, one, seed) for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))]
-    found = do_curve_runs(plan, runner, jobs)
+    plan = [
+        JobSpec(
+            f"{name}, {spoken(one)}, seed {seed}", CurveRunner.run, (name, one, seed),
+            setting.folder / "logs" / folder_name(one) / f"{name}-seed{seed}.txt", effort_of(name) if one else 1.0,
+        )
+        for one in amounts for name in names for seed in (seeds_of[name] if one else (0,))
+    ]  # fmt: skip
+    found = do_runs("Learning curve", plan, runner, partial(CurveRunner, setting), jobs, "crps")
     points = tuple(_point(name, one, amounts[one], found) for one in amounts for name in names)
     drawn = LearningCurve(
         machine=table.machines()[0], period=table.period, own_minutes=setting.logs.minutes,
         windows=len(runner.judged), sessions=len(runner.judged.ends), size=size, budget=budget,
         sensors=setting.logs.table.shown(), points=points, crossings=(),
-        notes=(
-            *_meaning(runner), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items()),
-        ),
+        notes=(*_meaning(runner), *notes, *(f"Not judged: {name}, {why}." for name, why in left_out.items())),
     )  # fmt: skip
     drawn = replace(drawn, crossings=_crossings(drawn))
     drawn.write(setting.folder)
@@ -160,7 +328,7 @@ def _amounts(asked: Sequence[float], logs: OwnLogs) -> tuple[dict[float, float],
     return known, [f"{told}; {', '.join(missing)} could not be asked." if missing else f"{told}."]
 
 
-def _point(name: str, asked: float, minutes: float, found: Mapping[CurveRun, Result]) -> CurvePoint:
+def _point(name: str, asked: float, minutes: float, found: Mapping[tuple[Any, ...], Result]) -> CurvePoint:
     """One model's runs after so many minutes, together."""
     mine = [result for run, result in found.items() if run[:2] == (name, asked)]
     results = [result for result in mine if result.status != "not run"]
@@ -198,100 +366,3 @@ def _meaning(runner: CurveRunner) -> list[str]:
         f"At 0 minutes the fleet knows the first {FIRST_ROWS} rows of each judged session, and naive baselines have "
         "the spread of their errors in them; windows that end inside these rows are judged for nobody.",
     ]
-
-
-# A learning curve as tables and as one figure: the error and the share inside the 90 % intervals over minutes.
-
-
-_LOWEST = ("crps", "rmse", "mae", "nll")
-_CLOSEST = 0.12  # decades between two ticks that both have room for a word
-_HIGHEST = 4.0  # times the largest error of the best: what is above is cut off, and said
-
-
-def positions(curve: LearningCurve) -> dict[float, float]:
-    """Where each number of minutes stands: over its logarithm, and 0 half a decade before the first of the others."""
-    minutes = [point.minutes for point in curve.points]
-    above = [math.log10(one) for one in minutes if one > 0]
-    zero = min(above, default=0.0) - 0.5
-    return {one: math.log10(one) if one > 0 else zero for one in minutes}
-
-
-def ticks(curve: LearningCurve) -> tuple[tuple[float, str], ...]:
-    """Each number of minutes at its position; `all` makes room where it would stand upon its neighbour."""
-    minutes = {point.label: point.minutes for point in curve.points}
-    position = positions(curve)
-    found: list[tuple[float, str]] = []
-    for label, one in sorted(minutes.items(), key=lambda item: item[1]):
-        if found and position[one] - found[-1][0] < _CLOSEST:
-            found[-1] = (found[-1][0], f"{found[-1][1]}, {label}")
-        else:
-            found.append((position[one], label))
-    return tuple(found)
-
-
-def highest(curve: LearningCurve, metric: str) -> float | None:
-    """Above which error a line leaves the picture, so that one model without a clue does not flatten all others."""
-    known = [value for label in curve.labels if (value := curve.best(metric, label)) is not None]
-    return _HIGHEST * max(known) if known and min(known) > 0 else None
-
-
-def figure(curve: LearningCurve, metrics: Sequence[str] = ("crps", "rmse", "coverage90")) -> Figure:
-    """One panel for each metric, one line for each model."""
-    colours = {model: number % len(COLOURS) for number, model in enumerate(curve.models)}
-    panels, cut = [], dict[str, None]()
-    for metric in metrics:
-        top = None if metric == "coverage90" else highest(curve, metric)
-        lines = tuple(_line(curve, model, metric, colour, top) for model, colour in colours.items())
-        cut |= dict.fromkeys(line.name for line in lines if top and _above(curve, line.name, metric, top))
-        share = metric == "coverage90"
-        title = "inside the 90 % intervals" if share else f"{METRICS[metric]} on {curve.machine}"
-        y_label = "share" if share else f"{METRICS[metric]} (z-units)"
-        panels.append(
-            XY(title, "minutes of own logs", y_label, lines, level=(0.9, "nominal") if share else None,
-               from_zero=not share, ticks=ticks(curve), highest=top)
-        )  # fmt: skip
-    caption = "Mean over seeds after so many minutes of own logs"
-    caption += f"; far above the best and cut off: {', '.join(cut)}." if cut else "."
-    return Figure("curve", caption, tuple(panels), tuple((model, colour, "line") for model, colour in colours.items()))
-
-
-def _line(curve: LearningCurve, model: str, metric: str, colour: int, top: float | None) -> Line:
-    position, points = positions(curve), [curve.point(model, label) for label in curve.labels]
-    values = [point.mean.get(metric) for point in points]
-    shown = [None if value is None or (top is not None and value > top) else value for value in values]
-    return Line(model, [position[point.minutes] for point in points], shown, colour, "marked")
-
-
-def _above(curve: LearningCurve, model: str, metric: str, top: float) -> bool:
-    values = (curve.point(model, label).mean.get(metric) for label in curve.labels)
-    return any(value is not None and value > top for value in values)
-
-
-def metric_table(curve: LearningCurve, metric: str) -> ResultTable:
-    """One row for each model, one column for each number of minutes."""
-    rows = []
-    for model in curve.models:
-        points = [curve.point(model, label) for label in curve.labels]
-        values = [{"estimate": point.mean.get(metric), "spread": point.spread.get(metric)} for point in points]
-        rows.append({"model": model, **dict(zip(curve.labels, values, strict=True))})
-    labels = tuple(Column(label, label, "share" if metric == "coverage90" else "number") for label in curve.labels)
-    return ResultTable(
-        f"curve-{metric}", f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs",
-        (Column("model", "minutes of own logs", "text"), *labels), tuple(rows),
-        lowest=curve.labels if metric in _LOWEST else (),
-    )  # fmt: skip
-
-
-def points_table(curve: LearningCurve) -> ResultTable:
-    """Every model after so many minutes, with all that was measured."""
-    rows = tuple(
-        {**row, "minutes": row["minutes"] if row["label"] != "all" else round(row["minutes"], 1)}
-        for row in curve.rows()
-    )
-    heads = columns(
-        ("model", "model", "text"), ("minutes", "minutes"), ("seeds", "seeds", "count"), ("crps", "CRPS"),
-        ("rmse", "RMSE"), ("mae", "MAE"), ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
-        ("seconds", "training", "seconds"), ("kept", "fleet", "text"), ("remark", "remark", "text"),
-    )  # fmt: skip
-    caption = f"Every model after so many minutes; {curve.windows:,} windows of {curve.sessions} sessions."
-    return ResultTable("curve", caption, heads, rows, folded=True)

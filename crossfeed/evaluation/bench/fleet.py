@@ -71,7 +71,7 @@ def open_fleet(path: Path | str, device: str) -> OpenedModel:
             expected="a model trained with model.identity=described and data.normaliser=frame",
             remedy="Name one with --fleet PATH, or leave fleet out of --models.",
         )
-    opened = open_model(path, device, meets=True)
+    opened = open_model(path, device, many_machines=True)
     if not opened.model.normaliser.is_placeholder:
         raise ConfigError(
             f"{path} is a model of one machine, not of many.",

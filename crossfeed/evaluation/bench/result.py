@@ -1,27 +1,23 @@
-"""What a learning curve says: one point for each model and number of minutes, and where models overtake the fleet."""
+"""What a learning curve says, in numbers, tables and one figure: points, and where models overtake the fleet."""
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from crossfeed.configuration import recorded
 from crossfeed.errors import ConfigError
-from crossfeed.files import atomic_file, plain, write_sealed
-from crossfeed.show.figures import save_figure
+from crossfeed.show.figures import COLOURS, XY, Figure, Line, save_figure
 from crossfeed.show.formats import markdown
-from crossfeed.show.tables import ResultTable, ShownByTables
+from crossfeed.show.tables import Column, RecordedResult, ResultTable, columns
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.figure import Figure as Drawn
 
-    from crossfeed.show.figures import Figure
-
 ALL = math.inf
 MINUTES = "0,1,3,10,30,60,all"
+METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
 
 
 def parse_minutes(words: str | Sequence[float | str]) -> tuple[float, ...]:
@@ -97,18 +93,9 @@ def crossing(model: str, fleet: Sequence[tuple[float, float]], own: Sequence[tup
         return Crossing(model, last, None, None, f"{model} {told}")
     (after, gap), (by, lead) = gaps[behind[-1]], gaps[behind[-1] + 1]
     told = f"{model} overtakes the fleet between {after:.3g} and {spoken(by)}"
-    about = _between(after, by, gap / (gap - lead))
+    share = gap / (gap - lead)
+    about = math.exp((1.0 - share) * math.log(after) + share * math.log(by)) if after else share * by
     return Crossing(model, after, by, about, f"{told} (about {about:.2g})")
-
-
-def _between(after: float, by: float, share: float) -> float:
-    if after == 0.0:
-        return share * by
-    return math.exp((1.0 - share) * math.log(after) + share * math.log(by))
-
-
-METRICS = {"crps": "CRPS", "rmse": "RMSE", "mae": "MAE", "nll": "NLL", "coverage90": "inside 90 %"}
-FILE = "curve.json"
 
 
 @dataclass(frozen=True)
@@ -127,8 +114,10 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningCurve(ShownByTables):
+class LearningCurve(RecordedResult):
     """Errors against minutes of own logs; `print` it, `plot` it, or take it as a frame."""
+
+    RECORD: ClassVar = ("a learning curve", "crossfeed curve", "Draw it again.")
 
     machine: str
     period: float
@@ -185,18 +174,8 @@ class LearningCurve(ShownByTables):
 
         return to_pandas(self.to_polars())
 
-    def to_dict(self) -> dict[str, Any]:
-        """As it is written to curve.json."""
-        return {name: plain(getattr(self, name)) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def from_dict(cls, content: Any, origin: str = "The curve") -> Self:
-        """The very curve that `to_dict` gave; content that is none is refused."""
-        return recorded(cls, content, origin, "a learning curve", "crossfeed curve", "Draw it again.")
-
     def plot(self, metric: str = "crps") -> "Drawn":
         """The error against minutes of own logs, one line for each model, and how honest its intervals are."""
-        from crossfeed.evaluation.bench.curve import figure
         from crossfeed.show.drawing import draw
 
         if metric not in METRICS:
@@ -205,19 +184,19 @@ class LearningCurve(ShownByTables):
 
     def write(self, folder: Path | str) -> None:
         """Save curve.json, curve.csv, curve.md, curve.png and curve.svg."""
-        write_curve(self, Path(folder))
+        folder = Path(folder)
+        self.write_as(folder, "curve", self.rows(), written(self))
+        figure = self.plot()
+        for ending in ("png", "svg"):
+            save_figure(figure, folder / f"curve.{ending}")
 
     def tables(self) -> list[ResultTable]:
         """Errors and coverage by minutes with what is to be said beside them, then every point."""
-        from crossfeed.evaluation.bench.curve import metric_table, points_table
-
         *first, last = (metric_table(self, metric) for metric in ("crps", "rmse", "coverage90"))
         return [*first, replace(last, remarks=tuple(remarks(self))), points_table(self)]
 
-    def figures(self) -> "list[Figure]":
+    def figures(self) -> list[Figure]:
         """The errors and the coverage over minutes."""
-        from crossfeed.evaluation.bench.curve import figure
-
         return [figure(self)]
 
     def _first_look(self) -> list[ResultTable]:
@@ -248,23 +227,100 @@ def _amount(label: str) -> str:
 
 def written(curve: LearningCurve) -> str:
     """The curve for a document: one table for each metric."""
-    from crossfeed.evaluation.bench.curve import metric_table
-
     parts = [markdown(metric_table(curve, metric)) for metric in METRICS]
     said = "\n".join(f"- {remark}" for remark in remarks(curve))
     return "\n\n".join([*parts, said]) + "\n"
 
 
-def write_curve(curve: LearningCurve, folder: Path) -> None:
-    """Everything as files, each whole or not there."""
-    write_sealed(folder / FILE, curve)
-    rows = curve.rows()
-    with atomic_file(folder / "curve.csv") as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    with atomic_file(folder / "curve.md") as temporary:
-        temporary.write_text(written(curve), encoding="utf-8")
-    figure = curve.plot()
-    for ending in ("png", "svg"):
-        save_figure(figure, folder / f"curve.{ending}")
+_LOWEST = ("crps", "rmse", "mae", "nll")
+_CLOSEST = 0.12  # decades between two ticks that both have room for a word
+_HIGHEST = 4.0  # times the largest error of the best: what is above is cut off, and said
+
+
+def positions(curve: LearningCurve) -> dict[float, float]:
+    """Where each number of minutes stands: over its logarithm, and 0 half a decade before the first of the others."""
+    minutes = [point.minutes for point in curve.points]
+    above = [math.log10(one) for one in minutes if one > 0]
+    zero = min(above, default=0.0) - 0.5
+    return {one: math.log10(one) if one > 0 else zero for one in minutes}
+
+
+def ticks(curve: LearningCurve) -> tuple[tuple[float, str], ...]:
+    """Each number of minutes at its position; `all` makes room where it would stand upon its neighbour."""
+    minutes = {point.label: point.minutes for point in curve.points}
+    position = positions(curve)
+    found: list[tuple[float, str]] = []
+    for label, one in sorted(minutes.items(), key=lambda item: item[1]):
+        if found and position[one] - found[-1][0] < _CLOSEST:
+            found[-1] = (found[-1][0], f"{found[-1][1]}, {label}")
+        else:
+            found.append((position[one], label))
+    return tuple(found)
+
+
+def highest(curve: LearningCurve, metric: str) -> float | None:
+    """Above which error a line leaves the picture, so that one model without a clue does not flatten all others."""
+    known = [value for label in curve.labels if (value := curve.best(metric, label)) is not None]
+    return _HIGHEST * max(known) if known and min(known) > 0 else None
+
+
+def figure(curve: LearningCurve, metrics: Sequence[str] = ("crps", "rmse", "coverage90")) -> Figure:
+    """One panel for each metric, one line for each model."""
+    colours = {model: number % len(COLOURS) for number, model in enumerate(curve.models)}
+    panels, cut = [], dict[str, None]()
+    for metric in metrics:
+        top = None if metric == "coverage90" else highest(curve, metric)
+        lines = tuple(_line(curve, model, metric, colour, top) for model, colour in colours.items())
+        cut |= dict.fromkeys(line.name for line in lines if top and _above(curve, line.name, metric, top))
+        share = metric == "coverage90"
+        title = "inside the 90 % intervals" if share else f"{METRICS[metric]} on {curve.machine}"
+        y_label = "share" if share else f"{METRICS[metric]} (z-units)"
+        panels.append(
+            XY(title, "minutes of own logs", y_label, lines, level=(0.9, "nominal") if share else None,
+               from_zero=not share, ticks=ticks(curve), highest=top)
+        )  # fmt: skip
+    caption = "Mean over seeds after so many minutes of own logs"
+    caption += f"; far above the best and cut off: {', '.join(cut)}." if cut else "."
+    return Figure("curve", caption, tuple(panels), tuple((model, colour, "line") for model, colour in colours.items()))
+
+
+def _line(curve: LearningCurve, model: str, metric: str, colour: int, top: float | None) -> Line:
+    position, points = positions(curve), [curve.point(model, label) for label in curve.labels]
+    values = [point.mean.get(metric) for point in points]
+    shown = [None if value is None or (top is not None and value > top) else value for value in values]
+    return Line(model, [position[point.minutes] for point in points], shown, colour, "marked")
+
+
+def _above(curve: LearningCurve, model: str, metric: str, top: float) -> bool:
+    values = (curve.point(model, label).mean.get(metric) for label in curve.labels)
+    return any(value is not None and value > top for value in values)
+
+
+def metric_table(curve: LearningCurve, metric: str) -> ResultTable:
+    """One row for each model, one column for each number of minutes."""
+    rows = []
+    for model in curve.models:
+        points = [curve.point(model, label) for label in curve.labels]
+        values = [{"estimate": point.mean.get(metric), "spread": point.spread.get(metric)} for point in points]
+        rows.append({"model": model, **dict(zip(curve.labels, values, strict=True))})
+    labels = tuple(Column(label, label, "share" if metric == "coverage90" else "number") for label in curve.labels)
+    return ResultTable(
+        f"curve-{metric}", f"{METRICS[metric]} on {curve.machine} after so many minutes of own logs",
+        (Column("model", "minutes of own logs", "text"), *labels), tuple(rows),
+        lowest=curve.labels if metric in _LOWEST else (),
+    )  # fmt: skip
+
+
+def points_table(curve: LearningCurve) -> ResultTable:
+    """Every model after so many minutes, with all that was measured."""
+    rows = tuple(
+        {**row, "minutes": row["minutes"] if row["label"] != "all" else round(row["minutes"], 1)}
+        for row in curve.rows()
+    )
+    heads = columns(
+        ("model", "model", "text"), ("minutes", "minutes"), ("seeds", "seeds", "count"), ("crps", "CRPS"),
+        ("rmse", "RMSE"), ("mae", "MAE"), ("nll", "NLL"), ("coverage90", "in 90 %", "share"),
+        ("seconds", "training", "seconds"), ("kept", "fleet", "text"), ("remark", "remark", "text"),
+    )  # fmt: skip
+    caption = f"Every model after so many minutes; {curve.windows:,} windows of {curve.sessions} sessions."
+    return ResultTable("curve", caption, heads, rows, folded=True)

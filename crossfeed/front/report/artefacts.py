@@ -62,7 +62,6 @@ class Artefacts:
     evaluations: Sequence[Evaluation] = ()
     adaptation: AdaptationResult = field(default_factory=AdaptationResult)
     comparison: ComparisonTable | None = None
-    comparison_results: Sequence[Mapping[str, Any]] = ()  # of each model and seed
     curve: LearningCurve | None = None
     forecasts: Sequence[WhatIf] = ()
     decisions: Sequence[RecordedPlan] = ()
@@ -135,7 +134,6 @@ def gather(
         evaluations=[Evaluation.from_dict(read_sealed(path), str(path)) for path in evaluations],
         adaptation=_adaptation(adaptations, study),
         comparison=ComparisonTable.from_dict(compared, str(comparisons[0])) if comparisons else None,
-        comparison_results=_results(compared, comparisons),
         curve=LearningCurve.from_dict(read_sealed(curves[0]), str(curves[0])) if curves else None,
         forecasts=[WhatIf.from_dict(read_sealed(path), str(path)) for path in forecasts],
         decisions=[RecordedPlan.from_dict(read_sealed(path), str(path)) for path in decisions],
@@ -221,11 +219,3 @@ def _adaptation(files: Sequence[Path], study: StudyFacts | None) -> AdaptationRe
     for path in files:
         merged = merged.completed_by(AdaptationResult.from_dict(read_sealed(path), str(path)))
     return merged
-
-
-def _results(compared: Any, files: Sequence[Path]) -> list[dict[str, Any]]:
-    """What each model and seed of a comparison reached, by set of windows."""
-    results = compared.get("results") or [] if isinstance(compared, Mapping) else []
-    if not all(isinstance(one, Mapping) and {"model", "status", "scores"} <= one.keys() for one in results):
-        raise StorageError(f"{files[0]} does not hold what a comparison records: results.", remedy="Compare again.")
-    return list(results)

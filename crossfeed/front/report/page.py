@@ -14,7 +14,7 @@ from crossfeed.show.drawing import panel_drawer
 from crossfeed.show.figures import Figure
 from crossfeed.show.formats import html, html_words
 from crossfeed.show.tables import LIGHTS, ResultTable, share
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 Tone = Literal["plain", "good", "fair", "bad", "next"]
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 from crossfeed.errors import ConfigError
 from crossfeed.files import file_hash
 from crossfeed.study.record.store import Run, Store
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 Score = Literal["paper", "robust"]
 

@@ -53,7 +53,7 @@ def test_a_model_without_numbers_is_left_out_with_its_reason(full: Evaluation, m
 
 
 def test_points_are_said_to_be_points(full: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "The floors are points" in shown(replace(full, floors_have_spread=False), monkeypatch)
+    assert "The floors are points" in shown(replace(full, naive_have_spread=False), monkeypatch)
     assert "The floors are points" not in shown(full, monkeypatch)
 
 

@@ -31,9 +31,9 @@ def test_few_shot_and_online_reports_and_the_adapted_files(trained_run: TrainedR
     zero, tiny, support = content["few_shot"]["fractions"]
     assert zero["rmse_ratio"]["estimate"] == 1.0
     assert tiny["remark"].startswith("no complete window")
-    assert tiny["rmse"] == zero["rmse"]
+    assert tiny["metrics"]["rmse"] == zero["metrics"]["rmse"]
     assert support["updates"] == 20
-    assert support["nll"] < zero["nll"]
+    assert support["metrics"]["nll"] < zero["metrics"]["nll"]
     assert content["online"]["zero_shot"]["count"] == content["online"]["online"]["count"]
     assert set(content["online"]["tracked_coverage"]) == {"0.5", "0.8", "0.9", "0.95"}
     assert read_sealed(tmp_path / "adaptation.json") == content

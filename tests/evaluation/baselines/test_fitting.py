@@ -9,7 +9,7 @@ from crossfeed.evaluation.baselines.network import Features, Network, NetworkInp
 from crossfeed.evaluation.baselines.networks import RECIPES, network_forecaster
 from crossfeed.evaluation.baselines.neural import NeuralForecaster, Stage, fit_stage, forecast_score
 from crossfeed.evaluation.baselines.regression import _PENALTIES, RidgeForecaster, _ridge
-from crossfeed.evaluation.baselines.small_networks import Mlp
+from crossfeed.evaluation.baselines.small_networks import mlp
 from crossfeed.evaluation.forecaster import Learner, batches
 from crossfeed.model.distribution import Distribution, Gaussian, Point
 from crossfeed.training.health import persistence
@@ -101,19 +101,19 @@ def test_point_networks_get_the_larger_spread_of_their_train_and_validation_erro
 
 def test_the_best_epoch_is_kept_and_patience_ends_training(parts: dict[str, WindowSet], shape: Shape) -> None:
     torch.manual_seed(0)
-    network = Mlp(Features(shape, NetworkInputs()), 8)
+    network = mlp(Features(shape, NetworkInputs()), 8)
     scores = iter([3.0, 1.0, 2.0, 2.0, 2.0, 2.0])
     states = []
 
     def score(batch: WindowBatch, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: ARG001
-        states.append(network.first.weight.detach().clone())
+        states.append(network.get_submodule("encoder.1").weight.detach().clone())
         return torch.tensor(next(scores) ** 2), torch.tensor(1.0)
 
     budget = Budget(epochs=6, pretext_epochs=0, steps=1, batch_size=16, patience=2, validation_windows=8)
     stage = Stage("forecast", 6, network.objective, score)
     report = fit_stage(network, stage, parts["train"], parts["validation"], budget, 1e-2, 0, "toy")
     assert (report.epochs, report.best_epoch, report.steps, report.score) == (4, 1, 4, 1.0)
-    assert torch.equal(network.first.weight, states[1])
+    assert torch.equal(network.get_submodule("encoder.1").weight, states[1])
     assert not torch.equal(states[1], states[3])
 
 
@@ -134,7 +134,7 @@ def test_a_loss_that_is_no_number_is_called_diverged_with_its_epoch(
     parts: dict[str, WindowSet], tiny_budget: Budget
 ) -> None:
     forecaster = NeuralForecaster(
-        "exploding", lambda shape: Exploding(Mlp(Features(shape, NetworkInputs()), 8)), tiny_budget, 1e-3
+        "exploding", lambda shape: Exploding(mlp(Features(shape, NetworkInputs()), 8)), tiny_budget, 1e-3
     )
     with pytest.raises(TrainingError, match="exploding diverged: after epoch 1"):
         forecaster.fit(parts["train"], parts["validation"], seed=0)

@@ -152,7 +152,7 @@ def test_drop_hides_whole_channels_in_training_only(
         seen[self.training].append(batch.m_BKC)
         return forward(self, batch)
 
-    monkeypatch.setattr("crossfeed.evaluation.baselines.small_networks.Mlp.forward", watched)
+    monkeypatch.setattr("crossfeed.evaluation.baselines.network.EncodingNetwork.forward", watched)
     forecaster = network_forecaster("mlp", frozenset({"drop"}), tiny_budget, "tiny")
     forecaster.fit(parts["train"], parts["validation"], seed=0)
     assert forecaster.name == "mlp+drop"
@@ -170,7 +170,7 @@ def test_sizes_shrink_and_base_has_the_widths_of_the_paper(shape: Shape) -> None
         for size in ("tiny", "compact", "base")
     }
     assert counts["tiny"] < counts["compact"] < counts["base"]
-    reader = RECIPES["gru"].build(features, "base", False).get_submodule("reader")
+    reader = RECIPES["gru"].build(features, "base", False).get_submodule("encoder.reader")
     assert (reader.hidden_size, reader.num_layers) == (256, 2)
     rssm = RECIPES["rssm"].build(features, "base", False)
     assert (rssm.width, rssm.stochastic) == (256, 64)

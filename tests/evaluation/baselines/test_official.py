@@ -99,8 +99,8 @@ def ours(name: str) -> Network:
     torch.manual_seed(2)
     features = Features(PAPER, BLIND)
     if name == "official-patchtst":
-        return PatchTst(features, width=128, heads=8, layers=3, dropout=0.2)
-    return ITransformer(features, width=128, heads=8, layers=3, dropout=0.1)
+        return PatchTst(features, width=128, heads=8, layers=3)
+    return ITransformer(features, width=128, heads=8, layers=3)
 
 
 def trainable(module: nn.Module) -> int:

@@ -18,9 +18,9 @@ from crossfeed.evaluation.baselines.reconstruction import (
     geometric_runs,
     haar,
     hidden_steps,
-    hide,
     inverse_haar,
 )
+from crossfeed.evaluation.forecaster import masked
 from crossfeed.windows.windows import WindowSet
 
 SIX = ("mae", "simmtm", "patchformer", "emit", "mmr", "lomar")
@@ -135,7 +135,7 @@ def test_hidden_entries_become_absent(parts: dict[str, WindowSet]) -> None:
     batch = parts["train"].batch(torch.arange(3))
     hidden = torch.zeros_like(batch.m_BKC)
     hidden[:, 4] = True
-    out = hide(batch, hidden)
+    out = masked(batch, batch.m_BKC & ~hidden)
     assert not out.m_BKC[:, 4].any()
     assert (out.x_BKC[:, 4] == 0).all()
     assert torch.equal(out.x_BKC[:, 5:], batch.x_BKC[:, 5:])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from crossfeed.evaluation.baselines.network import Features, NetworkInputs, Shape
-from crossfeed.evaluation.baselines.rssm import Rssm
+from crossfeed.evaluation.baselines.small_networks import Rssm
 from crossfeed.windows.windows import WindowSet
 
 

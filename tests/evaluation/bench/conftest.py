@@ -41,4 +41,4 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two epochs of a quick run are enough to see that somebody learns."""
-    monkeypatch.setattr("crossfeed.evaluation.bench.runner.MOST_EPOCHS", 8)
+    monkeypatch.setattr("crossfeed.evaluation.bench.curve.MOST_EPOCHS", 8)

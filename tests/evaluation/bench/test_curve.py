@@ -15,10 +15,9 @@ from crossfeed.cli import app
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.evaluation.baselines.regression import RidgeForecaster
 from crossfeed.evaluation.baselines.results import Result
-from crossfeed.evaluation.bench.curve import curve
+from crossfeed.evaluation.bench.curve import curve, effort
 from crossfeed.evaluation.bench.fleet import AS_IT_CAME, FleetContender
 from crossfeed.evaluation.bench.result import LearningCurve
-from crossfeed.evaluation.bench.runner import effort
 from crossfeed.files import read_sealed
 from crossfeed.logs.table import Table
 from crossfeed.model.model_file import read_model_file
@@ -38,7 +37,7 @@ def run(table: Table, out: Path, fleet: Path, **more: Any) -> LearningCurve:
 def drawn(own: Table, fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[LearningCurve, Path]:
     out = tmp_path_factory.mktemp("curve") / "curve"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crossfeed.evaluation.bench.runner.MOST_EPOCHS", 8)
+        patch.setattr("crossfeed.evaluation.bench.curve.MOST_EPOCHS", 8)
         return run(own, out, fleet), out
 
 

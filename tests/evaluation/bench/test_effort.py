@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossfeed.evaluation.bench.runner import effort
+from crossfeed.evaluation.bench.curve import effort
 
 # Epochs, those of a pretext stage, windows in a batch, patience.
 LONG = {

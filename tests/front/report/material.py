@@ -85,11 +85,11 @@ def adaptation() -> dict[str, Any]:
             "updates": 50 if fraction else 0,
             "parameters_moved": 10,
             "remark": "",
-            **metrics,
-            "rmse": 0.5 - fraction,
+            "metrics": {**metrics, "rmse": 0.5 - fraction},
             "rmse_ratio": ratio,
             "crps_ratio": ratio,
             "runs": {"lathe/run0": 0.5 - fraction, "lathe/run1": 0.6 - fraction},
+            "sensors": {},
         }
         for fraction in (0.0, 0.1, 0.2)
     ]
@@ -99,6 +99,9 @@ def adaptation() -> dict[str, Any]:
         "online": {
             "config": {"mode": "predictor"},
             "updates": 12,
+            "mae_ratio": ratio,
+            "crps_ratio": ratio,
+            "parameters_moved": 10,
             "zero_shot": metrics,
             "online": metrics,
             "rmse_ratio": ratio,
@@ -145,7 +148,7 @@ def comparison(results: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
 def result(model: str, windows: int, rmse: float, by_channel: Mapping[str, float | None]) -> dict[str, Any]:
     """One model with one seed on the target, as `crossfeed compare` keeps it in table.json."""
     scores = {"windows": windows, "rmse": rmse, "rmse_by_channel": dict(by_channel)}
-    return {"model": model, "seed": 0, "status": "finished", "scores": {"target": scores}}
+    return {"model": model, "seed": 0, "status": "finished", "absent": "masked", "scores": {"target": scores}}
 
 
 def forecast(sensor: str = "power") -> dict[str, Any]:

@@ -136,7 +136,7 @@ def test_the_numbers_in_csv_files_are_the_recorded_ones(
     assert float(compared["gru"]["rmse_spread"]) == 0.0123456789
     assert compared["trees"]["rmse"] == ""
     shots = [float(row["rmse"]) for row in table_of(document, "few-shot", tmp_path)]
-    assert shots == [row["rmse"] for row in material.adaptation()["few_shot"]["fractions"]]
+    assert shots == [row["metrics"]["rmse"] for row in material.adaptation()["few_shot"]["fractions"]]
 
 
 def test_a_run_under_way_shows_its_curves(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def on_target(place: Path) -> tuple[int, float, dict[str, float]]:
     """Windows, RMSE, and RMSE by channel of the model itself."""
     path = place.parent / "evaluation" / "target" / "evaluation.json"
     content = json.loads(path.read_text(encoding="utf-8"))
-    channels = {name: row["rmse"] for name, row in content["by_channel"]["run"].items()}
+    channels = {name: row["metrics"]["rmse"] for name, row in content["by_channel"]["run"].items()}
     return content["windows"], content["scores"]["run"]["rmse"], channels
 
 

@@ -17,7 +17,7 @@ from crossfeed.study.record.score import (
     run_scores,
     weights_of,
 )
-from crossfeed.training.health import WEAK_COMMAND_USE
+from crossfeed.training.config import WEAK_COMMAND_USE
 
 
 def outcome(candidate: str, values: list[float], seed: int = 0, ratio: float = 1.1, **flags: object) -> RunOutcome:

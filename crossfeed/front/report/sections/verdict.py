@@ -98,10 +98,10 @@ def rivals(found: Artefacts) -> list[Rival]:
     known = found.on_target()
     windows = known.evaluation.windows if known else None
     scores: dict[str, list[Mapping[str, Any]]] = {}
-    for result in found.comparison_results:
-        on_target = result["scores"].get("target")
-        if result["status"] == "finished" and on_target and on_target["windows"] == windows:
-            scores.setdefault(str(result["model"]), []).append(on_target)
+    for result in found.comparison.results if found.comparison else ():
+        on_target = result.scores.get("target")
+        if result.status == "finished" and on_target and on_target["windows"] == windows:
+            scores.setdefault(result.model, []).append(on_target)
     return [
         Rival(name, fmean(one["rmse"] for one in seeds), _channels(seeds))
         for name, seeds in scores.items()
