@@ -13,13 +13,11 @@ import torch
 
 from crossfeed.logs.resample import values_ahead
 from crossfeed.logs.table import Table
-from crossfeed.windows.audits.subject import Case, Finding, Subject
+from crossfeed.windows.audits.subject import Case, Finding, Subject, finding
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
 from crossfeed.windows.frame import placeholder_frame
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-if TYPE_CHECKING:
-    from crossfeed.logs.declaration import LogFormat
 if TYPE_CHECKING:
     from crossfeed.logs.declaration import LogFormat, RawRun
 
@@ -103,14 +101,11 @@ def check_causality(case: Case) -> Iterator[Finding]:
 
 def _too_short(label: str, rows: int) -> Finding:
     """Say that there was nothing to probe, which is not the same as no leak."""
-    return Finding(
-        severity="note",
-        subject=label,
-        measured=f"not probed: of {rows} rows none is the end of a window before another future begins",
-        meaning="whether windows and masks know the future could not be tested on so few rows",
-        cause="sessions shorter than a window",
-        remedy="Audit a longer table.",
-        numbers={"rows": rows},
+    return finding(
+        "not probed",
+        label,
+        f"not probed: of {rows} rows none is the end of a window before another future begins",
+        {"rows": rows},
     )
 
 
@@ -133,29 +128,24 @@ def _ingest(log_format: "LogFormat", path: Path) -> Iterator[Finding]:
 
 def leak_finding(subject: str, leak: Leak, unit: str) -> Finding:
     """Put a leak into words."""
-    return Finding(
-        severity="violation",
-        subject=subject,
-        measured=f"{leak.changed} of {leak.compared} outputs known at {leak.moment:g} changed with the future, "
+    return finding(
+        "leak",
+        subject,
+        f"{leak.changed} of {leak.compared} outputs known at {leak.moment:g} changed with the future, "
         f"up to {leak.lead:g} {unit} ahead",
-        meaning="the model is shown values that did not exist yet; no live machine can give it those",
-        cause="two-sided interpolation or smoothing, back-filling, or a statistic over the whole series",
-        remedy="Use only rows up to t for what is known at t: carry forward, never back.",
-        numbers={"changed": leak.changed, "compared": leak.compared, "lead": leak.lead},
+        {"changed": leak.changed, "compared": leak.compared, "lead": leak.lead},
     )
 
 
 def _filled_from_later_rows(table: Table, ahead: int) -> Finding:
     """Name the leak that a table was made with on purpose."""
-    return Finding(
-        severity="warning",
-        subject=", ".join(table.machines()),
-        measured=f"{ahead} of {(table.sensors.shape[1] + table.commands.shape[1]) * len(table)} values were filled "
+    return finding(
+        "filled from later rows",
+        ", ".join(table.machines()),
+        f"{ahead} of {(table.sensors.shape[1] + table.commands.shape[1]) * len(table)} values were filled "
         "from later rows and count as present",
-        meaning="a context that ends there knows the future; no live machine can give it those values",
-        cause=f"the rule '{table.manifest['rules']['rule']}' of ingest, which does as the paper's authors did",
-        remedy="Keep it for the paper's own numbers; for anything else ingest with --rule crossfeed.",
-        numbers={"values": ahead},
+        {"values": ahead},
+        rule=table.manifest["rules"]["rule"],
     )
 
 
@@ -174,15 +164,12 @@ def _interpolated(subject: Subject) -> Iterator[Finding]:
         hit[[group.start, group.stop - 1]] = False
     runs = hit[:-1] & hit[1:]
     if runs.sum() >= STRAIGHT_ROWS - 1:
-        yield Finding(
-            severity="violation",
-            subject=subject.label,
-            measured=f"{int(hit.sum())} rows lie exactly on straight lines in {STRAIGHT_SENSORS} + noisy sensors; "
+        yield finding(
+            "interpolated",
+            subject.label,
+            f"{int(hit.sum())} rows lie exactly on straight lines in {STRAIGHT_SENSORS} + noisy sensors; "
             f"the first is row {int(np.argmax(hit))}",
-            meaning="these rows were computed from rows after them: a context that ends there knows the future",
-            cause="gaps were filled by two-sided interpolation",
-            remedy="Leave gaps absent, or carry the last value forward for at most two seconds.",
-            numbers={"rows": int(hit.sum())},
+            {"rows": int(hit.sum())},
         )
 
 
