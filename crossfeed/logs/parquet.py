@@ -210,7 +210,7 @@ def columns_of(arrow: Any, schema: Schema, path: Path) -> dict[str, Any]:
     channels = {*KEYS, "time", *schema.sensor_names, *schema.command_names}
     others = [name for name in arrow.column_names if name not in channels and _numeric(arrow, name)]
     return {
-        "groups": _groups(arrow, path),
+        "groups": groups_of(arrow, rows, path.stem),
         "time": _numbers(arrow, "time", path),
         "sensors": block(schema.sensor_names),
         "commands": block(schema.command_names),
@@ -259,12 +259,11 @@ def _known(array: Any) -> np.ndarray:
     return flags[array.offset : array.offset + len(array)].astype(bool)
 
 
-def _groups(arrow: Any, path: Path) -> tuple[Group, ...]:
+def groups_of(arrow: Any, rows: int, label: str) -> tuple[Group, ...]:
     """Contiguous rows with the same machine, run and session; a missing key column counts as one constant."""
     import pyarrow as pa
 
-    defaults = {"machine": path.stem, "session": "all", "run": "all", "program": ""}
-    rows = arrow.num_rows
+    defaults = {"machine": label, "session": "all", "run": "all", "program": ""}
     codes, names = {}, {}
     for key in KEYS:
         if key not in arrow.column_names:

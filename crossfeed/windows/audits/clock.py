@@ -101,12 +101,12 @@ def check_dead(case: Case) -> Iterator[Finding]:
 
 def _dead(signal: Signal, where: str) -> Iterator[Finding]:
     rows, missing = len(signal.values), int(np.isnan(signal.values).sum())
-    if signal.unreadable:
+    if cells := int(signal.text.sum()):
         yield finding(
             "text in cells",
             where,
-            f"{signal.unreadable} of {rows} cells hold text instead of numbers",
-            {"cells": signal.unreadable, "rows": rows},
+            f"{cells} of {rows} cells hold text instead of numbers",
+            {"cells": cells, "rows": rows},
         )
     infinite = int(np.isinf(signal.values).sum())
     if infinite:

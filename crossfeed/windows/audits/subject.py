@@ -26,7 +26,7 @@ _BUS = ("dc", "bus", "link", "intermediate", "circuit", "zwischenkreis")
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """One column with what is known, or guessed from its name, about its meaning; `unreadable` cells held text."""
+    """One column with what is known, or guessed from its name, about its meaning; `text` marks cells that held text."""
 
     name: str
     quantity: str | None
@@ -34,7 +34,7 @@ class Signal:
     role: Role
     values: np.ndarray
     declared: bool = True
-    unreadable: int = 0
+    text: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @cached_property
     def finite(self) -> np.ndarray:
