@@ -63,7 +63,7 @@ def _load() -> None:
 def log_format_named(name: str, mapping: Path | None = None) -> LogFormat:
     """The kind of log with this name; `table` is described by a mapping, and `mtconnect` can be."""
     if name == "table":
-        from crossfeed.logs.any_table import mapped_format
+        from crossfeed.logs.mapped_logs import mapped_format
 
         if mapping is None:
             raise ConfigError(

@@ -18,7 +18,7 @@ from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.recorder import LOCK, LiveRecorder, record, spool_to_table
 from crossfeed.live.source import BoundedQueue, Mark, Notice, Sample
 from crossfeed.live.spool import ENDING, Damage, SpoolWriter, last_position, read_spool
-from crossfeed.logs.any_table import mapped_format
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.pipeline import ingest
 from tests.live.conftest import LIMIT_S, Shop, within
 
