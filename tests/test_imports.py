@@ -50,7 +50,7 @@ def test_a_lock_of_one_system_kept_training_from_importing_on_windows() -> None:
 FORECAST = """
 import sys
 from crossfeed.scenarios.what_if import what_if
-heavy = ("scipy", "polars", "matplotlib", "plotly", "pandas", "crossfeed.logs", "crossfeed.training.loop")
+heavy = ("scipy", "polars", "matplotlib", "plotly", "pandas", "crossfeed.logs.pipeline", "crossfeed.training.loop")
 found = sorted({name for name in sys.modules for part in heavy if name == part or name.startswith(part + ".")})
 sys.exit(", ".join(found) or 0)
 """

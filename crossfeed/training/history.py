@@ -12,7 +12,6 @@ import torch
 import crossfeed
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 from crossfeed.files import CHECKSUM, atomic_file, checksum, plain, storage_error, verify
-from crossfeed.logs.parquet import column
 from crossfeed.show.tables import plural
 from crossfeed.training.data import TrainingData
 from crossfeed.training.run_config import RunConfig
@@ -22,14 +21,11 @@ Row = Mapping[str, Any]
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:
     """Write all epochs so far; a column that a stage does not have is null there."""
-    import pyarrow
-    import pyarrow.parquet
+    import polars as pl
 
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = pyarrow.table({name: column([row.get(name) for row in rows]) for name in columns})
-    table = table.replace_schema_metadata({CHECKSUM: checksum(plain(table.to_pylist()))})
+    frame = pl.DataFrame(rows, infer_schema_length=None)
     with atomic_file(path) as temporary:
-        pyarrow.parquet.write_table(table, temporary)
+        frame.write_parquet(temporary, metadata={CHECKSUM: checksum(plain(frame.to_dicts()))})
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

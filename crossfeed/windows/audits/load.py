@@ -77,9 +77,7 @@ def _foreign(path: Path, frame: pl.DataFrame) -> list[Subject]:
     if not signals:
         raise TableError(f"{path} has no numeric column.", expected="at least one column of numbers")
     subjects = []
-    groups = groups_of(
-        frame.select(pl.col(name).alias(key) for key, name in keys.items()).to_arrow(), len(frame), path.stem
-    )
+    groups = groups_of(frame.with_columns(pl.col(name).alias(key) for key, name in keys.items()), path.stem)
     for machine, of_machine in groups_by_machine(groups).items():
         rows = row_numbers(of_machine)
         steps = np.diff(time[rows]) if time is not None else np.zeros(0)
