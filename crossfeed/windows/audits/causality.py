@@ -1,7 +1,8 @@
 """The causality probe: change everything after a moment, and nothing known at that moment may change.
 
 A stage is any function from an input to its outputs, each with the moment at which it claims to be known. The probe
-runs it on the input and on the same input with another future, and compares what both claim to have known before."""
+runs it on the input and on the same input with another future, and compares what both claim to have known before.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

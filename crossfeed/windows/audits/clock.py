@@ -1,4 +1,7 @@
-"""Does time run as a table claims: forwards, once, and one period from row to row inside a group?"""
+"""Does time run as a table claims: forwards, once, one period from row to row inside a group? Do channels say anything?
+
+A channel says nothing that was never measured, never moves or is no number.
+"""
 
 from collections.abc import Iterator
 
@@ -86,9 +89,6 @@ def _frozen(subject: Subject) -> Iterator[Finding]:
 def _repeats(values: np.ndarray) -> float:
     """How often a value is exactly the one before it."""
     return float((np.diff(values) == 0).mean()) if len(values) > 1 else 1.0
-
-
-# Channels that say nothing: never measured, never moving, or not a number.
 
 
 def check_dead(case: Case) -> Iterator[Finding]:

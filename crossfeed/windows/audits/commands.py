@@ -1,7 +1,9 @@
-"""Are the commands set-points, or measured values under that name?
+"""Are the commands set-points, or measured values under that name? Do columns hold each other's values?
 
 A set-point stands exactly still on a plateau and is exactly zero at rest; a measured value trembles around both, and
-the current of the drive comes before it instead of after it."""
+the current of the drive comes before it instead of after it. Interchanged are a current that stands like a DC link, a
+voltage that works like a current, and an axis that obeys the command of another.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -32,6 +34,11 @@ SPINDLE_PLATEAU, FEED_PLATEAU, FEED_REST = 0.6, 0.4, 0.7
 NEXT_TO_ZERO = 0.003
 FEWEST_ROWS = 30
 LONGEST_LAG, CLEAR_LAG = 5, 0.4
+# A DC link stands between these volts and hardly moves; a voltage that never leaves the second range is no supply.
+LINK_VOLTS, LINK_MOVES = (100.0, 1200.0), 0.25
+NO_SUPPLY_VOLTS = 20.0
+# An axis follows its own feed at least so well, and another one better by at least so much, before we speak.
+RESPONSE, MARGIN = 0.3, 0.2
 
 
 class Stillness(NamedTuple):
@@ -129,16 +136,6 @@ def _rises(signal: Signal, inside: np.ndarray) -> np.ndarray:
 
 def _share(hits: np.ndarray, rows: np.ndarray) -> float:
     return float(hits[rows].mean()) if rows.any() else 1.0
-
-
-# Interchanged columns: a current that stands like a DC link, a voltage that works like a current, an axis that obeys
-
-
-# A DC link stands between these volts and hardly moves; a voltage that never leaves the second range is no supply.
-LINK_VOLTS, LINK_MOVES = (100.0, 1200.0), 0.25
-NO_SUPPLY_VOLTS = 20.0
-# An axis follows its own feed at least so well, and another one better by at least so much, before we speak.
-RESPONSE, MARGIN = 0.3, 0.2
 
 
 def check_swapped(case: Case) -> Iterator[Finding]:

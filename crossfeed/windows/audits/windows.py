@@ -1,4 +1,7 @@
-"""Windows that cross a group or that two sides share."""
+"""Windows that cross a group or that two sides share, and normalisers that saw other rows than those that train.
+
+Which rows fitted a normaliser is told by the hash it carries, and by its numbers when the hash is of no help.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,6 +14,9 @@ from crossfeed.windows.audits.subject import Case, Finding, WindowRows, finding
 from crossfeed.windows.listing import list_windows, pair_up
 from crossfeed.windows.normalise import Normaliser, channel_statistics
 from crossfeed.windows.split import rows_hash
+
+# Statistics of the same rows agree far better than this; those of other rows do not.
+TOLERANCE = 1e-9
 
 
 def check_windows(case: Case) -> Iterator[Finding]:
@@ -85,13 +91,6 @@ def _shared_rows(first: np.ndarray, last: np.ndarray, part: np.ndarray, rows: in
                     f"{int(shared.sum())} rows lie in windows of both, first row {int(np.argmax(shared))}",
                     {"rows": int(shared.sum())},
                 )
-
-
-# Which rows fitted a normaliser: told by the hash it carries, and by its numbers when the hash is of no help.
-
-
-# Statistics of the same rows agree far better than this; those of other rows do not.
-TOLERANCE = 1e-9
 
 
 def check_normaliser(case: Case) -> Iterator[Finding]:
