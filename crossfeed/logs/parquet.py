@@ -41,7 +41,10 @@ def write_table(table: "Table", path: Path) -> None:
     # As JSON keeps it, so that the hash is that of what will be read.
     content = json.loads(json.dumps(content, allow_nan=False))
     content[CHECKSUM] = checksum(content, _blocks(table))
-    to_frame(table).write_parquet(path, metadata={_METADATA.decode(): json.dumps(content, allow_nan=False)})
+    arrow = (
+        to_frame(table).to_arrow().replace_schema_metadata({_METADATA: json.dumps(content, allow_nan=False).encode()})
+    )
+    pq.write_table(arrow, path, compression="zstd")  # polars calls a full disk a damaged file
 
 
 def read_parts(path: Path, schema: Schema | None) -> dict[str, Any]:

@@ -22,10 +22,12 @@ Row = Mapping[str, Any]
 def write_history(path: Path, rows: Sequence[Row]) -> None:
     """Write all epochs so far; a column that a stage does not have is null there."""
     import polars as pl
+    import pyarrow.parquet
 
-    frame = pl.DataFrame(rows, infer_schema_length=None)
+    table = pl.DataFrame(rows, infer_schema_length=None).to_arrow()
+    table = table.replace_schema_metadata({CHECKSUM: checksum(plain(table.to_pylist()))})
     with atomic_file(path) as temporary:
-        frame.write_parquet(temporary, metadata={CHECKSUM: checksum(plain(frame.to_dicts()))})
+        pyarrow.parquet.write_table(table, temporary)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
