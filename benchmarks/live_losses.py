@@ -17,7 +17,7 @@ from live_setting import ended, free_port
 
 from crossfeed.live.open_source import SourceOptions, open_source
 from crossfeed.live.recorder import read_spool, record, spool_to_table
-from crossfeed.logs.any_table import mapped_format
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.pipeline import ingest
 from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent
 from crossfeed.sim.servers.opcua_server import OpcUaServer

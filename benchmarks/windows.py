@@ -26,7 +26,7 @@ from crossfeed.windows.split import split_table
 from crossfeed.windows.windows import WindowSet
 
 SESSIONS, ROWS, BATCH, CONTEXT, HORIZONS = 62, 29_785, 128, 32, (1, 2, 4, 8, 16)
-PREPARED, ROWS_A_SESSION = (100_000, 500_000, 1_000_000, 2_000_000, 4_000_000), 240
+PREPARED, ROWS_A_SESSION = (100_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000), 240
 
 
 def make_table(rows: int = ROWS, sessions: int = SESSIONS) -> Table:

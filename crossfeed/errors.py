@@ -60,9 +60,6 @@ class StorageError(CrossfeedError):
     """A file that could not be written or read: disk full, no permission, vanished."""
 
 
-# Packages of the extras, imported where they are asked for.
-
-
 def need(module: str, what: str, extra: str) -> Any:
     """Import a module of an extra, or say which one to install."""
     try:

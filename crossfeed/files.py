@@ -1,4 +1,8 @@
-"""Files appear whole or not at all (write under a temporary name, sync, rename), and are known by their hash."""
+"""Files appear whole or not at all (write under a temporary name, sync, rename), and are known by their hash.
+
+Results are JSON without NaN, sealed where a changed digit must be seen. A folder that belongs to one piece of work has
+a file that says whose it is, and nobody else writes there. Lock files go when the process that holds them dies.
+"""
 
 import errno
 import hashlib
@@ -20,6 +24,7 @@ from crossfeed.configuration import differences
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 
 __version__ = "0.2.0"  # of the package, which names itself in what it writes
+CHECKSUM = "checksum"
 _REMEDIES = {
     errno.ENOSPC: "Free some disk space or choose another folder, then run the same command again.",
     errno.EDQUOT: "Free some of your quota or choose another folder, then run the same command again.",
@@ -77,12 +82,6 @@ def file_hash(path: Path) -> str:
     """SHA-256 of what a file holds."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-# Results as plain data: JSON without NaN, written whole or not at all; sealed, where a changed digit must be seen.
-
-
-CHECKSUM = "checksum"
 
 
 def plain(value: Any) -> Any:
@@ -161,9 +160,6 @@ def read_json(path: Path | str, remedy: str = "Make it again with the command th
     return content
 
 
-# Folders that belong to one piece of work: a file in them says whose they are, and nobody else writes there.
-
-
 def claim(folder: Path, name: str, identity: Mapping[str, Any], what: str) -> None:
     """Make a folder `what`'s own by writing `name`, or see that what it holds is the same `what`."""
     path = folder / name
@@ -196,9 +192,6 @@ def _same(folder: Path, found: dict[str, Any], wanted: dict[str, Any], what: str
 
 def _brief(value: Any) -> str:
     return textwrap.shorten("nothing" if value is None else str(value), 80, placeholder=" ...")
-
-
-# Lock files that the system lets go of when the process that holds them dies.
 
 
 class HeldElsewhereError(Exception):

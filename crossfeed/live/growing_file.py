@@ -9,9 +9,9 @@ from typing import Any
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.files import temporary_file
 from crossfeed.live.source import RUN, Arrival, LiveSource, Mark, Notice, Sample
-from crossfeed.logs.any_table import log_format_of
 from crossfeed.logs.declaration import CLOCK, LogFormat
 from crossfeed.logs.delimited import sniff
+from crossfeed.logs.mapped_logs import log_format_of
 from crossfeed.logs.mapping import Mapping as LogMapping
 from crossfeed.show.tables import plural
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from crossfeed.errors import ConfigError, TableError
-from crossfeed.logs.parquet import has_own_schema
 from crossfeed.logs.table import Table
 from crossfeed.schema import Schema, conversion
 
@@ -18,6 +17,8 @@ def as_table(source: Table | Path | str, schema: Schema, what: str = "table") ->
     if isinstance(source, Table):
         return source
     if isinstance(source, Path | str):
+        from crossfeed.logs.parquet import has_own_schema
+
         return Table.read(source, None if has_own_schema(Path(source)) else schema)
     raise _no_table(source, what)
 

@@ -1,7 +1,9 @@
 """Read delimited text as controllers and spreadsheets write it: any separator, decimal commas, odd encodings.
 
-The quick way parses numbers while scanning. Whatever it cannot parse is read again as text, cell by cell, and every
-cell that is no number becomes null and is counted; people of several countries write 1234.5, 1234,5, 1.234,5, 1'234.5."""
+First comes how a file is written: encoding, separator, decimal commas, lines before the header, a cut-off end. Then the
+quick way parses numbers while scanning. Whatever it cannot parse is read again as text, cell by cell, and every cell
+that is no number becomes null and is counted; people write 1234.5, 1234,5, 1.234,5 and 1'234.5.
+"""
 
 import csv
 import io
@@ -19,9 +21,6 @@ from crossfeed.errors import LogError
 from crossfeed.files import storage_error
 from crossfeed.logs.declaration import NativeColumn
 from crossfeed.logs.files import match_columns
-
-# How a delimited file is written: encoding, separator, decimal commas, lines before the header, a cut-off end.
-
 
 _SAMPLE_BYTES = 1 << 16
 _LONGEST_LINE = 1 << 22

@@ -1,4 +1,7 @@
-"""Find the files of a log: one file, a folder, a glob or a zip archive."""
+"""The files of a log: one file, a folder, a glob or a zip archive; and fetching public ones, resumable and checked.
+
+The licence of what is fetched is the caller's to show first.
+"""
 
 import difflib
 import json
@@ -20,8 +23,8 @@ from crossfeed.logs.declaration import Download, LogFormat
 from crossfeed.progress import progress
 
 _LOGS = (".csv", ".txt", ".tsv", ".asc", ".gz", ".parquet", ".xml")
-
-
+RECORD = "checksums.json"
+_ATTEMPTS = 5
 # A small archive can hold more than a disk: what it may become, in bytes, unless the user says otherwise.
 UNPACKED_BYTES = 4 * 10**9
 
@@ -141,13 +144,6 @@ def match_columns(header: Iterable[str], wanted: Sequence[str], where: str) -> d
             remedy="Rename the columns in the file, or describe the file with a mapping (`crossfeed data template`).",
         )
     return spelling
-
-
-# Fetch public data sets: resumable, checksummed; the licence is the caller's to show first.
-
-
-RECORD = "checksums.json"
-_ATTEMPTS = 5
 
 
 def fetch(log_format: LogFormat, folder: Path | str, base_url: str | None = None, pause: float = 1.0) -> list[Path]:

@@ -102,73 +102,122 @@ def table_from_frame(
     period: float | None,
 ) -> "Table":
     """See `Table.from_frame`."""
-    from crossfeed.logs.any_table import log_format_of
+    from crossfeed.logs.mapped_logs import log_format_of
+    from crossfeed.logs.mapping import Mapping
     from crossfeed.logs.pipeline import ingest
 
     if mapping is None and hasattr(getattr(frame, "index", None), "tz_localize") and "time" not in frame.columns:
         frame = frame.rename_axis("time")  # an index of times is the clock, whatever it is called
-    rows, named = to_polars(frame), None
+    rows, sessions = to_polars(frame), None
     if mapping is None:
-        mapping = mapping_by_names(rows, schema or canonical(), units or {}, machine)
+        mapping = Mapping.of(_by_names(rows, schema or canonical(), units or {}, machine), "the names of the columns")
         period = usual_step(rows) if period is None else period
-        rows, named = _numbered(rows)
+        rows, sessions = _numbered(rows)
     elif schema is not None or units is not None:
         raise TableError(
             "Both a mapping and schema or units were given.",
             expected="one of them",
             remedy="State schema and units in the mapping.",
         )
-    table = ingest(log_format_of(_read(mapping), rows), FRAME, period=period, machine=machine)
-    groups = table.groups if named is None else _renamed(table.groups, named)
+    elif isinstance(mapping, dict):
+        mapping = Mapping.of(mapping, "given as a dict")
+    elif not isinstance(mapping, Mapping):
+        mapping = Mapping.from_yaml(mapping)
+    table = ingest(log_format_of(mapping, rows), FRAME, period=period, machine=machine)
+    groups = table.groups if sessions is None else _renamed(table.groups, sessions)
     return replace(table, groups=groups, manifest=table.manifest | {"origin": "a frame in memory"})
 
 
-def _read(mapping: "Mapping | dict[str, Any] | Path | str") -> "Mapping":
-    """A mapping, whatever it is written in."""
-    from crossfeed.logs.mapping import Mapping
-
-    if isinstance(mapping, Mapping):
-        return mapping
-    if isinstance(mapping, dict):
-        return Mapping.of(mapping, "given as a dict")
-    return Mapping.from_yaml(mapping)
-
-
-def mapping_by_names(frame: "pl.DataFrame", schema: Schema, units: Dict[str, str], machine: str | None) -> "Mapping":
-    """The mapping that the names of the columns imply; what they leave open is refused."""
+def _by_names(frame: "pl.DataFrame", schema: Schema, units: Dict[str, str], machine: str | None) -> dict[str, Any]:
+    """The content of the mapping that the names of the columns imply; what they leave open is refused."""
     headers = {column: read_header(column) for column in frame.columns}
-    _check_known(headers, schema)
-    _check_once(headers)
-    channels = {header.name: column for column, header in headers.items() if header.name in _names(schema)}
-    _check_units(units, channels)
-    _check_commands(channels, schema)
-    _check_numbers(frame, channels)
-    named = {header.name: column for column, header in headers.items()}
-    if "time" not in named:
+    column_of: dict[str, str] = {}
+    for column, header in headers.items():
+        if column_of.setdefault(header.name, column) != column:
+            raise TableError(
+                f"The frame has the columns '{column_of[header.name]}' and '{column}'.", expected=f"one '{header.name}'"
+            )
+    names = schema.sensor_names + schema.command_names
+    _refuse_unknown(headers, schema, names)
+    channels = {name: column for name, column in column_of.items() if name in names}
+    if strange := [name for name in units if name not in channels]:
+        raise TableError(
+            f"A unit is given for '{strange[0]}', which is no channel of the frame.",
+            expected=f"some of {', '.join(channels)}",
+        )
+    if not set(channels) & set(schema.sensor_names):
+        raise TableError(
+            "The frame has no sensor.",
+            expected=f"at least one of {', '.join(schema.sensor_names)}",
+            remedy="Rename the columns, or describe them with a mapping.",
+        )
+    if missing := [name for name in schema.command_names if name not in channels]:
+        raise TableError(
+            f"The frame has no {', '.join(missing)}.",
+            expected=f"a column for every command ({', '.join(schema.command_names)})",
+            remedy=f"What the machine does not have stands still: frame['{missing[0]}'] = 0.0.",
+        )
+    for column in channels.values():
+        dtype = frame[column].dtype
+        if not (dtype.is_numeric() or str(dtype) in ("Boolean", "Null")):
+            raise TableError(
+                f"Column '{column}' of the frame holds {dtype}.",
+                expected="numbers, null where nothing was measured",
+                remedy="Turn the column into numbers, for instance with pandas.to_numeric.",
+            )
+    if (clock := column_of.get("time")) is None:
         raise TableError(
             f"The frame has no column 'time'. Its columns: {', '.join(frame.columns)}.",
             expected="'time' in seconds, or as time stamps",
             remedy="Rename the clock to 'time', or describe the columns with a mapping.",
         )
-    time: dict[str, Any] = {"column": named["time"]}
-    if frame[named["time"]].dtype.is_numeric():
-        time["unit"] = headers[named["time"]].unit or "s"
-    content: dict[str, Any] = {
-        "machine": machine or _machine(frame, named),
-        "schema": schema,
-        "time": time,
-        "columns": [
-            {"native": column, "channel": name, "unit": _unit(name, headers[column], units, schema)}
-            for name, column in channels.items()
-        ],
-    }
-    if "session" in named or "run" in named:
+    columns = [
+        {
+            "native": column,
+            "channel": name,
+            "unit": units.get(name) or headers[column].unit or schema.channel(name).unit,
+        }
+        for name, column in channels.items()
+    ]
+    content: dict[str, Any] = {"machine": machine or _machine(frame, column_of), "schema": schema, "columns": columns}
+    content["time"] = {"column": clock} | (
+        {"unit": headers[clock].unit or "s"} if frame[clock].dtype.is_numeric() else {}
+    )
+    if "session" in column_of or "run" in column_of:
         content["run"] = {"column": _NUMBER}
-    if "program" in named:
-        content["program"] = {"column": named["program"]}
-    from crossfeed.logs.mapping import Mapping
+    if "program" in column_of:
+        content["program"] = {"column": column_of["program"]}
+    return content
 
-    return Mapping.of(content, "the names of the columns")
+
+def _refuse_unknown(headers: Dict[str, Header], schema: Schema, names: tuple[str, ...]) -> None:
+    known = (*names, "time", *KEYS)
+    unknown = [
+        column
+        for column, header in headers.items()
+        if header.name not in known and header.name.rpartition("__")[0] not in schema.sensor_names
+    ]
+    if unknown:
+        guesses = {column: get_close_matches(headers[column].name, known, n=1, cutoff=0.6) for column in unknown}
+        told = [f"'{column}' (is it '{near[0]}'?)" if near else f"'{column}'" for column, near in guesses.items()]
+        raise TableError(
+            f"The frame has columns that the schema '{schema.name}' does not know: {', '.join(told)}.",
+            expected=f"time, {', '.join(KEYS)} and the channels {', '.join(names)}",
+            remedy="Rename them, leave them out, or describe the frame with a mapping (`crossfeed data template`).",
+        )
+
+
+def _machine(frame: "pl.DataFrame", named: Dict[str, str]) -> str:
+    if "machine" not in named:
+        return "machine"
+    names = frame[named["machine"]].unique(maintain_order=True).to_list()
+    if len(names) > 1:
+        raise TableError(
+            f"The frame holds {len(names)} machines: {', '.join(map(str, names[:6]))}.",
+            expected="one machine",
+            remedy="Make one table of each; cf.fit takes several.",
+        )
+    return str(names[0])
 
 
 def _numbered(frame: "pl.DataFrame") -> tuple["pl.DataFrame", dict[str, tuple[str, str | None]] | None]:
@@ -194,10 +243,10 @@ def _renamed(groups: tuple[Group, ...], named: Dict[str, tuple[str, str | None]]
         run, session = named[group.run]
         parts[group.run] = parts.get(group.run, 0) + 1
         if session is None:
-            own = f"{run}-{parts[group.run]:03d}"
+            name = f"{run}-{parts[group.run]:03d}"
         else:
-            own = session if parts[group.run] == 1 else f"{session}-{parts[group.run]}"
-        renamed.append(replace(group, run=run, session=own))
+            name = session if parts[group.run] == 1 else f"{session}-{parts[group.run]}"
+        renamed.append(replace(group, run=run, session=name))
     return tuple(renamed)
 
 
@@ -213,87 +262,3 @@ def usual_step(frame: "pl.DataFrame") -> float:
     if steps.is_empty():
         raise TableError("The clock of the frame never advances.", expected="a 'time' that grows from row to row")
     return float(f"{float(steps.median()) / 1e6:.3g}")  # type: ignore[arg-type]
-
-
-def _names(schema: Schema) -> tuple[str, ...]:
-    return schema.sensor_names + schema.command_names
-
-
-def _check_known(headers: Dict[str, Header], schema: Schema) -> None:
-    known = (*_names(schema), "time", *KEYS)
-    unknown = [
-        column
-        for column, header in headers.items()
-        if header.name not in known and header.name.rpartition("__")[0] not in schema.sensor_names
-    ]
-    if unknown:
-        guesses = {column: get_close_matches(headers[column].name, known, n=1, cutoff=0.6) for column in unknown}
-        told = [f"'{column}' (is it '{near[0]}'?)" if near else f"'{column}'" for column, near in guesses.items()]
-        raise TableError(
-            f"The frame has columns that the schema '{schema.name}' does not know: {', '.join(told)}.",
-            expected=f"time, {', '.join(KEYS)} and the channels {', '.join(_names(schema))}",
-            remedy="Rename them, leave them out, or describe the frame with a mapping (`crossfeed data template`).",
-        )
-
-
-def _check_once(headers: Dict[str, Header]) -> None:
-    seen: dict[str, str] = {}
-    for column, header in headers.items():
-        if header.name in seen:
-            raise TableError(
-                f"The frame has the columns '{seen[header.name]}' and '{column}'.", expected=f"one '{header.name}'"
-            )
-        seen[header.name] = column
-
-
-def _check_units(units: Dict[str, str], channels: Dict[str, str]) -> None:
-    unknown = [name for name in units if name not in channels]
-    if unknown:
-        raise TableError(
-            f"A unit is given for '{unknown[0]}', which is no channel of the frame.",
-            expected=f"some of {', '.join(channels)}",
-        )
-
-
-def _check_commands(channels: Dict[str, str], schema: Schema) -> None:
-    if not any(name in channels for name in schema.sensor_names):
-        raise TableError(
-            "The frame has no sensor.",
-            expected=f"at least one of {', '.join(schema.sensor_names)}",
-            remedy="Rename the columns, or describe them with a mapping.",
-        )
-    missing = [name for name in schema.command_names if name not in channels]
-    if missing:
-        raise TableError(
-            f"The frame has no {', '.join(missing)}.",
-            expected=f"a column for every command ({', '.join(schema.command_names)})",
-            remedy=f"What the machine does not have stands still: frame['{missing[0]}'] = 0.0.",
-        )
-
-
-def _check_numbers(frame: "pl.DataFrame", channels: Dict[str, str]) -> None:
-    for column in channels.values():
-        dtype = frame[column].dtype
-        if not (dtype.is_numeric() or str(dtype) in ("Boolean", "Null")):
-            raise TableError(
-                f"Column '{column}' of the frame holds {dtype}.",
-                expected="numbers, null where nothing was measured",
-                remedy="Turn the column into numbers, for instance with pandas.to_numeric.",
-            )
-
-
-def _machine(frame: "pl.DataFrame", named: Dict[str, str]) -> str:
-    if "machine" not in named:
-        return "machine"
-    names = frame[named["machine"]].unique(maintain_order=True).to_list()
-    if len(names) > 1:
-        raise TableError(
-            f"The frame holds {len(names)} machines: {', '.join(map(str, names[:6]))}.",
-            expected="one machine",
-            remedy="Make one table of each; cf.fit takes several.",
-        )
-    return str(names[0])
-
-
-def _unit(name: str, header: Header, units: Dict[str, str], schema: Schema) -> str:
-    return units.get(name) or header.unit or schema.channel(name).unit

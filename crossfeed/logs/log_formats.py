@@ -1,7 +1,7 @@
 """The kinds of log that are known by name, and how further ones register themselves.
 
 A kind registers itself when its module is imported: `register_log_format(LogFormat(...))`. Packages of users name their
-module as an entry point of the group `crossfeed.log_formats`; ours are those of `_BUNDLED`.
+module as an entry point of the group `crossfeed.log_formats`; what ours are is written in log_formats.yaml.
 """
 
 import difflib
@@ -9,13 +9,31 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
+from pydantic import TypeAdapter
+
+from crossfeed.configuration import load_yaml
 from crossfeed.errors import ConfigError, CrossfeedError, LogError
-from crossfeed.logs.declaration import LogFormat
+from crossfeed.logs.declaration import Download, LogFormat, NativeColumn, Segmentation
 from crossfeed.logs.files import find_files
+from crossfeed.schema import Schema, canonical
 
-_BUNDLED = ("thws", "joanneum", "michigan", "mtconnect")
+_FACTS: dict[str, Any] = load_yaml(Path(__file__).with_suffix(".yaml"), "The kinds of log")
 _REGISTERED: dict[str, LogFormat] = {}
+
+
+def described(name: str, **behaviour: Any) -> LogFormat:
+    """The kind of log that log_formats.yaml describes under this name, with the functions that read it."""
+    facts = _FACTS[name]
+    columns = [{"native": native, **meaning} for native, meaning in facts["columns"].items()]
+    written = {
+        "schema": Schema.from_mapping(facts["schema"]) if "schema" in facts else canonical(),
+        "columns": TypeAdapter(tuple[NativeColumn, ...]).validate_python(columns),
+        "segmentation": TypeAdapter(Segmentation).validate_python(facts.get("segmentation", {})),
+        "downloads": TypeAdapter(tuple[Download, ...]).validate_python(facts.get("downloads", ())),
+    }
+    return LogFormat(name=name, **(facts | written), **behaviour)
 
 
 def register_log_format(log_format: LogFormat) -> None:
@@ -30,13 +48,13 @@ def register_log_format(log_format: LogFormat) -> None:
 def log_formats() -> dict[str, LogFormat]:
     """Every kind of log by its name, ours first."""
     _load()
-    return {name: _REGISTERED[name] for name in (*_BUNDLED, *(name for name in _REGISTERED if name not in _BUNDLED))}
+    return {name: _REGISTERED[name] for name in (*_FACTS, *(name for name in _REGISTERED if name not in _FACTS))}
 
 
 @cache
 def _load() -> None:
     """Import the modules in which kinds register themselves."""
-    for name in _BUNDLED:
+    for name in ("data_sets", "mtconnect"):
         import_module(f"crossfeed.logs.{name}")
     for point in entry_points(group="crossfeed.log_formats"):
         point.load()
@@ -45,7 +63,7 @@ def _load() -> None:
 def log_format_named(name: str, mapping: Path | None = None) -> LogFormat:
     """The kind of log with this name; `table` is described by a mapping, and `mtconnect` can be."""
     if name == "table":
-        from crossfeed.logs.any_table import mapped_format
+        from crossfeed.logs.mapped_logs import mapped_format
 
         if mapping is None:
             raise ConfigError(

@@ -20,28 +20,7 @@ from crossfeed.logs.clock import check_zone, seconds
 from crossfeed.logs.declaration import MICROSECONDS, NativeColumn
 from crossfeed.schema import Schema, canonical
 
-TEMPLATE = """\
-# Describe your own CSV or Parquet logs: crossfeed ingest table LOGS OUT.parquet --mapping mapping.yaml
-machine: mill_7                     # a name of your choice
-schema: canonical                   # or the path of a schema file, or a schema written here
-time: {column: Time, unit: ms}      # a number: s, ms, "2 ms"; text: {column: Time, date: Day, zone: Europe/Berlin}
-#     {every: 0.1 s}                # instead, in a log without any clock: the time between its rows
-period: 1.0                         # seconds between the rows of the table
-columns:                            # native column -> channel of the schema; the factor follows from the two units
-  - {native: I_Spindle, channel: spindle_current, unit: A}
-  - {native: M_Spindle, channel: spindle_torque, unit: N m}
-  - {native: P_Spindle, channel: spindle_power, unit: W}
-  - {native: T_Spindle, channel: spindle_motor_temp, unit: degC, valid: [1, 150]}  # other values count as absent
-  - {native: n_Set, channel: spindle_speed, unit: 1/min}
-  - {native: v_X, channel: feed_x, unit: mm/s}
-  - {native: v_Y, channel: feed_y, unit: mm/s}
-  - {constant: 0, channel: feed_z}  # a command that this machine does not have
-run: {column: Part}                 # optional; without it each file is a run
-program: {column: NC_Program}       # optional; a session never spans two programs
-segmentation: {gap_s: 5, min_rows: 64, keep: {State: 3}}   # longer pauses end a session; or session: {column: S}
-# separator: ";"                    # optional; found by itself
-# decimal: ","
-"""
+TEMPLATE = Path(__file__).with_name("mapping_example.yaml").read_text(encoding="utf-8")
 
 Bound = Annotated[float, AllowInfNan(True)]  # a range may be open
 

@@ -16,9 +16,9 @@ import polars as pl
 
 from crossfeed.errors import ConfigError, LogError
 from crossfeed.logs.clock import clock_from_text, require_clock
-from crossfeed.logs.declaration import CLOCK, PROGRAM, LogFormat, NativeColumn, RawRun, Segmentation
+from crossfeed.logs.declaration import CLOCK, PROGRAM, LogFormat, RawRun
 from crossfeed.logs.files import find_files, match_columns
-from crossfeed.logs.log_formats import register_log_format
+from crossfeed.logs.log_formats import described, register_log_format
 from crossfeed.logs.mtconnect_channels import DeviceMapping, propose
 from crossfeed.logs.mtconnect_devices import (
     DEVICES,
@@ -34,50 +34,10 @@ from crossfeed.logs.mtconnect_devices import (
     tag,
     unit_of,
 )
-from crossfeed.schema import QUANTITIES, Channel, Schema, conversion, facts_of
+from crossfeed.schema import QUANTITIES, conversion, facts_of
 
 _DAY = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})")
 _UNAVAILABLE = "UNAVAILABLE"
-_LOAD, _TEMPERATURE, _OVERRIDE = (0.0, 300.0), (1.0, 150.0), (0.0, 300.0)
-_SPEED, _FEED = (0.0, 20_000.0), (0.0, 1_000.0)
-
-# The Mazak Integrex 100-IV of the NIST test bed: the one device whose channels are known by name; with its units,
-# of which those of the model that lies beside the logs count.
-COLUMNS = (
-    NativeColumn("Xload", "x_load", "%", _LOAD),
-    NativeColumn("Yload", "y_load", "%", _LOAD),
-    NativeColumn("Zload", "z_load", "%", _LOAD),
-    NativeColumn("Sload", "spindle_load", "%", _LOAD),
-    NativeColumn("S2load", "turning_spindle_load", "%", _LOAD),
-    NativeColumn("Stemp", "spindle_temp", "degC", _TEMPERATURE),
-    NativeColumn("S2temp", "turning_spindle_temp", "degC", _TEMPERATURE),
-    NativeColumn("Srpm", "spindle_speed", "rpm", _SPEED),
-    NativeColumn("S2rpm", "turning_spindle_speed", "rpm", _SPEED),
-    NativeColumn("Xfrt", "feed_x", "mm/s", _FEED),
-    NativeColumn("Yfrt", "feed_y", "mm/s", _FEED),
-    NativeColumn("Zfrt", "feed_z", "mm/s", _FEED),
-    NativeColumn("Fovr", "feed_override", "%", _OVERRIDE),
-    NativeColumn("Frapidovr", "rapid_override", "%", _OVERRIDE),
-    NativeColumn("Sovr", "spindle_override", "%", _OVERRIDE),
-)
-
-
-def _channels(quantity: str, unit: str, *names: str) -> tuple[Channel, ...]:
-    return tuple(Channel(name=name, quantity=quantity, unit=unit) for name in names)
-
-
-SCHEMA = Schema(
-    name="mazak_integrex",
-    sensors=(
-        *_channels("load", "%", "x_load", "y_load", "z_load", "spindle_load", "turning_spindle_load"),
-        *_channels("temperature", "degC", "spindle_temp", "turning_spindle_temp"),
-    ),
-    commands=(
-        *_channels("rotational speed", "rpm", "spindle_speed", "turning_spindle_speed"),
-        *_channels("feed", "mm/min", "feed_x", "feed_y", "feed_z"),
-        *_channels("override", "%", "feed_override", "rapid_override", "spindle_override"),
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -103,10 +63,13 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
     execution, program = proposal.execution or "", proposal.program or ""
     if mapping is not None:
         machine, schema, columns = mapping.machine, *mapping.channels(source.items, proposal, source.where)
-    elif all(any(column.native.lower() == name.lower() for name in source.items) for column in COLUMNS):
-        machine, schema = source.device.lower(), SCHEMA
-        item_name = match_columns(source.items, [column.native for column in COLUMNS], source.where)
-        columns = tuple(replace(c, unit=unit_of(source.items[item_name[c.native]], source.where)) for c in COLUMNS)
+    elif {column.native.lower() for column in log_format.columns} <= {name.lower() for name in source.items}:
+        machine, schema = source.device.lower(), log_format.schema
+        item_name = match_columns(source.items, [column.native for column in log_format.columns], source.where)
+        columns = tuple(
+            replace(column, unit=unit_of(source.items[item_name[column.native]], source.where))
+            for column in log_format.columns
+        )
     else:
         machine, schema = source.device.lower(), proposal.schema(source.device)
         columns = proposal.columns(source.where)
@@ -117,7 +80,7 @@ def prepared(log_format: LogFormat, path: Path, mapping: DeviceMapping | None = 
         segmentation = replace(segmentation, drop_programs=(), boundaries=())
     return replace(
         log_format,
-        title=log_format.title if schema is SCHEMA else f"MTConnect change log of {source.device}",
+        title=log_format.title if schema is log_format.schema else f"MTConnect change log of {source.device}",
         machine=machine,
         schema=schema,
         columns=columns,
@@ -275,25 +238,12 @@ def _unconverted(log_format: LogFormat, items: Mapping[str, Item], lines: pl.Dat
     return []
 
 
-LOG_FORMAT = LogFormat(
-    name="mtconnect",
-    title="MTConnect change log of any device (known by name: the Mazak Integrex of the NIST test bed, some 900 days)",
-    machine="mazak01",
-    schema=SCHEMA,
-    columns=COLUMNS,
-    period=1.0,
-    segmentation=Segmentation(
-        keep={"execution": "ACTIVE"}, drop_programs=("",), boundaries=("program",), gap_s=0.0, min_s=64.0
-    ),
+LOG_FORMAT = described(
+    "mtconnect",
     read=lambda log_format, path: prepared(log_format, path).read(log_format, path),
     prepare=prepared,
     detect=lambda path: bool(find_source(path).items),
     change_driven=True,
-    licence="as its owner says; the NIST test bed: public, credit NIST",
-    citation="NIST Smart Manufacturing Systems Test Bed, github.com/usnistgov/smstestbed",
-    homepage="https://github.com/usnistgov/smstestbed",
-    notes="Overrides are set-points; actual speeds and feeds stand in for set-points where a device tells no commanded "
-    "ones. Channels of other devices are proposed from Devices.xml; a mapping renames or drops them.",
 )
 register_log_format(LOG_FORMAT)
 

@@ -1,4 +1,7 @@
-"""The way from logs to a table: read, convert units, cut into sessions, resample, count."""
+"""The way from logs to a table: read, convert units, cut into sessions, resample, count.
+
+The manifest of a table has counts, statistics, fingerprints, rules and versions, so that a reader can check it.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,10 +32,9 @@ from crossfeed.logs.table import Group, Table
 from crossfeed.progress import progress
 from crossfeed.schema import Channel
 
-# What a table was made of: counts, statistics, fingerprints, rules and versions, so that a reader can check it.
-
-
 _QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
+# A run may have so many empty rows, or so many for each of its logged rows, whichever is more.
+EMPTY_ROWS, EMPTY_ROWS_PER_ROW = 200_000, 20
 
 
 def fingerprint_file(path: Path) -> dict[str, Any]:
@@ -71,15 +73,13 @@ def build_manifest(
     values: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """The manifest as plain JSON values; the same logs and rules give the same manifest."""
-    import polars
-
     return {
         "kind": log_format.name,
         "machine": machine,
         "title": log_format.title,
         "licence": log_format.licence,
         "citation": log_format.citation,
-        "versions": {"crossfeed": __version__, "polars": polars.__version__},
+        "versions": {"crossfeed": __version__, "polars": pl.__version__},
         "files": sorted(files, key=lambda file: str(file["name"])),
         "rules": _rules(log_format, resampling),
         "counts": {
@@ -137,10 +137,6 @@ def _origin(channel: Channel, log_format: LogFormat) -> dict[str, Any]:
     return entry
 
 
-# A run may have so many empty rows, or so many for each of its logged rows, whichever is more.
-EMPTY_ROWS, EMPTY_ROWS_PER_ROW = 200_000, 20
-
-
 def ingest(
     log_format: LogFormat,
     path: Path | str,
@@ -165,7 +161,15 @@ def ingest(
             prints.append(pool.submit(fingerprint_file, archive))
         if log_format.prepare is not None:
             log_format = log_format.prepare(log_format, root)
-        resampling = _resampling(log_format, log_format.period if period is None else period, rule, deviation)
+        measured = {column.channel for column in log_format.columns}
+        resampling = Resampling(
+            sensors=[name for name in log_format.schema.sensor_names if name in measured],
+            commands=list(log_format.schema.command_names),
+            period=log_format.period if period is None else period,
+            rule=rule,
+            change_driven=log_format.change_driven,
+            deviation=deviation,
+        )
         for raw in log_format.read(log_format, root):
             if archive is None:
                 prints += [pool.submit(fingerprint_file, file) for file in raw.files]
@@ -184,18 +188,6 @@ def ingest(
         )
     tally.rows = rows.height
     return _table(rows, log_format, machine or log_format.machine, resampling, tally, files)
-
-
-def _resampling(log_format: LogFormat, period: float, rule: Rule, deviation: bool) -> Resampling:
-    measured = {column.channel for column in log_format.columns}
-    return Resampling(
-        sensors=[name for name in log_format.schema.sensor_names if name in measured],
-        commands=list(log_format.schema.command_names),
-        period=period,
-        rule=rule,
-        change_driven=log_format.change_driven,
-        deviation=deviation,
-    )
 
 
 def _one_run(raw: RawRun, log_format: LogFormat, resampling: Resampling, tally: Tally) -> pl.DataFrame:

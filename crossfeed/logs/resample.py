@@ -1,4 +1,6 @@
-"""Resampling by one of two rules: causal (`crossfeed`), or as the paper's authors did it (`paper`).
+"""Rows in schema units, cut into sessions by the rules of their kind of log, and resampled by one of two rules.
+
+Everything that is left out on the way is counted. One rule is causal, the other that of the paper's authors.
 
 `crossfeed`: the row labelled t describes the bin (t - period, t] and knows nothing later than t. Sensors are the mean
 of the bin, commands its time-weighted mean. In a polled log a sample stands for the time since the sample before it, so
@@ -9,7 +11,8 @@ that; commands are set-points and hold until they change.
 `paper`: the row labelled t describes [t, t + period); sensors are the mean of the bin, commands the last value in it.
 Missing sensor values are interpolated between their neighbours however far those are and take the nearest one at the
 ends of a session, missing commands hold and are filled backwards at its beginning. Such values know the future; they
-are counted, and the audit names them."""
+are counted, and the audit names them.
+"""
 
 import math
 from collections import Counter
@@ -23,14 +26,19 @@ from crossfeed.errors import ConfigError
 from crossfeed.logs.clock import put_back_in_autumn
 from crossfeed.logs.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogFormat, RawRun
 
-# Cut the rows of a run into sessions, by the rules its kind of log declares; count everything that is left out.
-
-
 SESSION, UNTIL = "@@session", "@@until"
 # Where no rule states a gap, a pause of so many usual steps ends a session: what happened in between is not known.
 USUAL_STEPS_IN_A_GAP = 10
 # No machine measures a number like this in any unit; sums of such numbers would be infinite.
 BEYOND = 1e15
+# What rule `paper` fills with the help of later rows, as the counts call it.
+AHEAD = {"sensor": "sensor values filled from later rows", "command": "command values filled from later rows"}
+WAITING = "of them without "  # ... a command, in the counts of rows before the first known command
+CARRY_FORWARD_S = 2.0
+Rule = Literal["crossfeed", "paper"]
+_BIN, _WEIGHT, _COUNT, _RUN_OF_ROWS = "@@bin", "@@weight", "@@count", "@@run_of_rows"
+_KEYS = [SESSION, _BIN]
+_Summary = Callable[[str], pl.Expr]
 
 
 def to_schema_units(frame: pl.DataFrame, log_format: LogFormat) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -190,16 +198,6 @@ def _names(run: str | None, labelled: bool) -> list[pl.Expr]:
         number = pl.int_range(1, pl.len() + 1).over(of_run)
         name = pl.format("{}-{}", of_run, number.cast(pl.String).str.zfill(3))
     return [of_run.alias("run"), name.alias("session")]
-
-
-# What rule `paper` fills with the help of later rows, as the counts call it.
-AHEAD = {"sensor": "sensor values filled from later rows", "command": "command values filled from later rows"}
-WAITING = "of them without "  # ... a command, in the counts of rows before the first known command
-CARRY_FORWARD_S = 2.0
-Rule = Literal["crossfeed", "paper"]
-_BIN, _WEIGHT, _COUNT, _RUN_OF_ROWS = "@@bin", "@@weight", "@@count", "@@run_of_rows"
-_KEYS = [SESSION, _BIN]
-_Summary = Callable[[str], pl.Expr]
 
 
 @dataclass(frozen=True, slots=True)

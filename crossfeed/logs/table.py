@@ -1,6 +1,5 @@
 """The canonical table: rows of sensors and commands in contiguous groups, in one Parquet file.
 
-It needs numpy and pyarrow only, so that a prepared table opens on a bare training machine.
 N rows, C sensors, A commands; NaN in memory is null in the file and means "absent", never zero.
 """
 
@@ -191,12 +190,9 @@ class Table(ShownByTables):
 
     def to_polars(self) -> "polars.DataFrame":
         """All rows with machine, session, run, program, time, channels and extras as columns; null where absent."""
-        import polars as pl
+        from crossfeed.logs.parquet import to_frame
 
-        from crossfeed.logs.parquet import to_arrow
-
-        frame = pl.DataFrame(pl.from_arrow(to_arrow(self)))
-        return frame.with_columns(pl.col(name).cast(pl.String) for name in KEYS)
+        return to_frame(self)
 
     def to_pandas(self) -> Any:
         """The rows as a pandas frame; NaN where absent."""
@@ -228,13 +224,10 @@ class Table(ShownByTables):
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""
-        import pyarrow.parquet as pq
+        from crossfeed.logs.parquet import write_table
 
-        from crossfeed.logs.parquet import to_arrow
-
-        arrow = to_arrow(self)
         with atomic_file(path) as temporary:
-            pq.write_table(arrow, temporary, compression="zstd")
+            write_table(self, temporary)
         write_json(manifest_path(path), self.manifest)
 
 

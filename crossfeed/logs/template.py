@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from crossfeed.errors import CrossfeedError, LogError
-from crossfeed.logs.any_table import ENDINGS
 from crossfeed.logs.clock import FoundClock, find_clock
 from crossfeed.logs.delimited import read_whole, sniff
 from crossfeed.logs.files import find_files
 from crossfeed.logs.log_formats import detect_log_format
+from crossfeed.logs.mapped_logs import ENDINGS
 from crossfeed.logs.mtconnect_channels import propose
 from crossfeed.logs.mtconnect_devices import DEVICES, is_streams, items_of_streams, read_devices, read_xml, tag
 from crossfeed.logs.proposal import (

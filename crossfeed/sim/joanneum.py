@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfeed.errors import MachineError
-from crossfeed.logs.joanneum import COLUMNS
+from crossfeed.logs.data_sets import JOANNEUM
 from crossfeed.progress import progress
 from crossfeed.schema import canonical, conversion
 from crossfeed.sim.log_files import LogSummary, rounded, widen, write_csv
@@ -86,7 +86,7 @@ def export(out: Path, cycles: int, seed: int, measured_commands: bool = False) -
         for number, run in enumerate(RUNS):
             log = _RunLog(machine, shop, run, lengths[run.name], np.random.default_rng([seed, 4, number]))
             columns = log.columns(seed * len(RUNS) + number, measured_commands)
-            for column in COLUMNS:
+            for column in JOANNEUM.columns:
                 scale = conversion(column.unit, canonical().channel(column.channel).unit).scale
                 widen(ranges, column.channel, columns[column.native] * scale)
             for path, rows in log.files(out / run.name):
@@ -130,7 +130,7 @@ class _RunLog:
             "block": np.zeros_like(session) if self.in_parts else session,
         }
         channels = _measured(trace) if measured else {}
-        for column in COLUMNS:
+        for column in JOANNEUM.columns:
             values = channels.get(column.channel, trace[column.channel])[self.logged]
             scale = conversion(canonical().channel(column.channel).unit, column.unit).scale
             columns[column.native] = rounded(values * scale, column.unit)

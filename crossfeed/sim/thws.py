@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfeed.logs.thws import COLUMNS
+from crossfeed.logs.data_sets import THWS
 from crossfeed.programs.blocks import Setup
 from crossfeed.progress import progress
 from crossfeed.sim.log_files import LogSummary, rounded, widen, write_csv
@@ -44,7 +44,7 @@ def export(out: Path, order: Order, seed: int, measured_commands: bool = False) 
             parts.append(day.columns())
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     ranges: dict[str, dict[str, Any]] = {}
-    for column in COLUMNS:
+    for column in THWS.columns:
         widen(ranges, column.channel, columns[column.native])
     path = out / FILE
     raw_rows = write_csv(path, columns, header="," + ",".join(list(columns)[1:]))
@@ -129,7 +129,7 @@ class _Day:
         rows["Spindle_speed"] = np.abs(speed if self.measured else commands[:, 0])
         rows["Spindle_smoothed_speed"] = -speed
         rows["X_Axis_smoothed_speed"] = velocity[0] / self.machine.parameters.x.pitch
-        for column in COLUMNS:
+        for column in THWS.columns:
             if column.native not in rows:
                 rows[column.native] = trace[column.channel][index]
         return rows
@@ -138,7 +138,7 @@ class _Day:
         """The day's rows numbered from 0, with some entries missing."""
         joined = {name: np.concatenate([rows[name] for rows in self.rows]) for name in self.rows[0]}
         columns: dict[str, Any] = {"": np.arange(len(joined["time"]))}
-        units = {column.native: column.unit for column in COLUMNS}
+        units = {column.native: column.unit for column in THWS.columns}
         for name, values in joined.items():
             columns[name] = rounded(values, units.get(name, "mm")) if values.dtype == np.float64 else values
             if name in units:

@@ -22,7 +22,7 @@ from crossfeed.evaluation.baselines.compare import ComparisonInputs, ComparisonR
 from crossfeed.evaluation.baselines.contenders import Setting, config_of, line_up, target_set
 from crossfeed.evaluation.baselines.results import Result
 from crossfeed.files import atomic_file, claim, read_sealed, write_sealed
-from crossfeed.logs import joanneum, thws
+from crossfeed.logs.data_sets import CYCLE, THWS, with_cycle
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.resample import Rule
 from crossfeed.logs.table import Table
@@ -45,7 +45,7 @@ class LogReading:
     name: str
     rule: Rule
     period: float = 1.0
-    cycle: str = joanneum.CYCLE
+    cycle: str = CYCLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ def sensitivity(
     plan = [(one.name, seed) for one in contenders for seed in one.seeds(seeds)]
     every, lines = readings(rule), list[SensitivityLine]()
     ahead = tuple(time for time in AHEAD_S if all((time / one.period).is_integer() for one in every))
-    for base in (one for one in every if one.cycle == joanneum.CYCLE):
-        learned = ingest(thws.LOG_FORMAT, source, rule=base.rule, period=base.period)
+    for base in (one for one in every if one.cycle == CYCLE):
+        learned = ingest(THWS, source, rule=base.rule, period=base.period)
         config = _windows(config_of(size, "session", stride), base.period)
         inputs = ComparisonInputs((learned,), _target(base, target), config, setting, out / _folder_name(base))
         runner = ComparisonRunner(inputs)
@@ -183,7 +183,7 @@ def sensitivity(
 
 def _target(reading: LogReading, path: Path) -> Table:
     """The target's table under a reading."""
-    return ingest(joanneum.with_cycle(reading.cycle), path, rule=reading.rule, period=reading.period)
+    return ingest(with_cycle(reading.cycle), path, rule=reading.rule, period=reading.period)
 
 
 def _windows(config: RunConfig, period: float) -> RunConfig:

@@ -1,4 +1,6 @@
-"""Plans that nobody drove, done to windows: the planned feeds turned down, held or turned up, and what follows from it.
+"""Plans that nobody drove and machines that nobody has, done to windows.
+
+Plans: the planned feeds turned down, held or turned up, and what follows from it. Machines: other gains, levels, noise.
 
 Logs say little about what a feed does. It changes where the cut changes too, slow where the cut is heavy, so a model
 that reads logs alone learns to expect nothing of a slower feed. Physics knows better: without feed there is no chip,
@@ -10,7 +12,8 @@ What a spindle needs for turning alone is read from its own logs: about the leas
 of its effort is cutting. A spindle that cuts without a pause hides what it needs for turning; then less is taken for
 cutting than is.
 
-B windows, T planned rows, H horizons, C sensors, A commands, N rows, E efforts of spindles, V bins of speed."""
+B windows, T planned rows, H horizons, C sensors, A commands, N rows, E efforts of spindles, V bins of speed.
+"""
 
 import math
 from dataclasses import replace
@@ -34,6 +37,7 @@ FEWEST = 20  # rows of a bin that tell it
 CUTTING = 0.75  # exponent of the feed in the force of a cut
 HELD = 0.3  # of the changed plans hold the feed, the others turn it
 SLOWEST, FASTEST = 0.2, 1.3  # factors on a feed that is turned
+REACH = 4.0  # a gain acts from the physical zero where that lies within so many standard deviations of the mean
 
 
 class PlanChanges(CheckedForm):
@@ -189,12 +193,6 @@ def first_turned(draw_B: Tensor, rows: int) -> Tensor:
     just turned the knob.
     """
     return 1 + ((2.0 * draw_B - 1.0).clamp(min=0.0) * rows).long()
-
-
-# What makes machines differ, done to windows: other gains, other levels, other noise.
-
-
-REACH = 4.0  # a gain acts from the physical zero where that lies within so many standard deviations of the mean
 
 
 class MachineChanges(CheckedForm):

@@ -18,6 +18,7 @@ from crossfeed.logs.table import Group, Table, row_numbers
 HORIZONS = (1, 2, 4, 8, 16)
 # Rows count as neighbours while their distance in time is the table's period, give or take this share of it.
 CLOCK_TOLERANCE = 0.1
+ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,11 @@ def list_windows(
         for (_, _, group), *numbers in zip(pairs, *per_group, strict=True)
     )
     return WindowList(context, horizons, stride, counts, group_W[kept_W], relative_W[kept_W])
+
+
+def blocks(rows: int) -> Iterator[slice]:
+    """All rows in pieces whose intermediate results stay in the cache and whose memory is used again."""
+    return (slice(begin, min(begin + ROWS_AT_ONCE, rows)) for begin in range(0, rows, ROWS_AT_ONCE))
 
 
 def runs_of_tables(pairs: Sequence[tuple[int, Table, Group]]) -> Iterator[tuple[Table, np.ndarray]]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crossfeed.errors import ConfigError, TableError
 from crossfeed.logs.table import Group, Table, row_numbers
-from crossfeed.windows.listing import HORIZONS, WindowList, list_windows, pair_up, runs_of_tables
+from crossfeed.windows.listing import HORIZONS, WindowList, blocks, list_windows, pair_up, runs_of_tables
 from crossfeed.windows.normalise import Normaliser
 
 
@@ -156,20 +156,22 @@ def _lay_out(
     a_NA, running_NA = np.empty((rows, commands), np.float32), np.empty((rows, commands))
     begin = 0
     for table, rows_T in runs_of_tables(pairs):
-        part = slice(begin, begin + len(rows_T))
-        x = normaliser.transform_sensors(table.sensors[rows_T])
-        m_NC[part] = np.isfinite(x) & shown_C
-        x_NC[part] = np.where(m_NC[part], x, 0.0)
-        running_NA[part] = np.nan_to_num(normaliser.transform_commands(table.commands[rows_T]))
+        for part in blocks(len(rows_T)):
+            place = slice(begin + part.start, begin + part.stop)
+            x = normaliser.transform_sensors(table.sensors[rows_T[part]])
+            m_NC[place] = np.isfinite(x) & shown_C
+            x_NC[place] = np.where(m_NC[place], x, 0.0)
+            running_NA[place] = np.nan_to_num(normaliser.transform_commands(table.commands[rows_T[part]]))
+            a_NA[place] = running_NA[place]
         begin += len(rows_T)
-    a_NA[:] = running_NA
     # Running sums begin anew in each group, so that no other group can reach the means of its windows.
     for start, stop in zip(start_G.tolist(), (start_G + rows_G).tolist(), strict=True):
         np.cumsum(running_NA[start:stop], axis=0, out=running_NA[start:stop])
-    past_WA = running_NA[last_W]
-    mean_a_WHA = np.empty((len(last_W), len(listing.horizons), commands), np.float32)
-    for place, horizon in enumerate(listing.horizons):
-        mean_a_WHA[:, place] = (running_NA[last_W + horizon] - past_WA) / horizon
+    mean_a_WHA, horizons_H = np.empty((len(last_W), len(listing.horizons), commands), np.float32), listing.horizons
+    for part in blocks(len(last_W)):
+        past_WA = running_NA[last_W[part]]
+        for number, horizon in enumerate(horizons_H):
+            mean_a_WHA[part, number] = (running_NA[last_W[part] + horizon] - past_WA) / horizon
     return {"x_NC": x_NC, "m_NC": m_NC, "a_NA": a_NA, "mean_a_WHA": mean_a_WHA, "last_W": last_W}
 
 

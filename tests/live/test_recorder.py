@@ -27,7 +27,7 @@ from crossfeed.live.recorder import (
     spool_to_table,
 )
 from crossfeed.live.source import BoundedQueue, Mark, Notice, Sample
-from crossfeed.logs.any_table import mapped_format
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.pipeline import ingest
 from tests.live.conftest import LIMIT_S, Shop, within
 

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 import yaml
 
-from crossfeed.logs.any_table import mapped_format
+from crossfeed.logs.mapped_logs import mapped_format
 from tests.logs.lathe import MAPPING
 
 

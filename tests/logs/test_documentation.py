@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from crossfeed.logs.any_table import mapped_format
 from crossfeed.logs.declaration import Segmentation
 from crossfeed.logs.log_formats import log_formats
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.mapping import Mapping
 from crossfeed.logs.mtconnect import mapped_device
 from crossfeed.schema import QUANTITIES, conversion

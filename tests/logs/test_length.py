@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from crossfeed.errors import LogError
-from crossfeed.logs.any_table import mapped_format
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.pipeline import ingest
 
 MAPPING = {

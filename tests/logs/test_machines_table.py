@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from crossfeed.errors import ConfigError, CrossfeedError, LogError, SchemaError
-from crossfeed.logs.any_table import mapped_format
 from crossfeed.logs.log_formats import log_format_named
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.mapping import TEMPLATE, Mapping
 from crossfeed.logs.pipeline import ingest
 from crossfeed.windows.split import split_table

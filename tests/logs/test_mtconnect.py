@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crossfeed.errors import LogError
-from crossfeed.logs.mtconnect import COLUMNS, LOG_FORMAT
+from crossfeed.logs.mtconnect import LOG_FORMAT
 from crossfeed.logs.mtconnect_devices import read_devices, read_lines
 from crossfeed.logs.pipeline import ingest
 
@@ -30,12 +30,12 @@ def day(tmp_path):
     """Two active stretches of 100 s, one of 30 s, with changes, an outlier and a flickering temperature."""
     items = "".join(
         f"<DataItem name='{c.native}' category='SAMPLE' type='X' units='{UNITS[c.unit]}' nativeUnits='FOOT'/>"
-        for c in COLUMNS
+        for c in LOG_FORMAT.columns
     )
     folder = tmp_path / "mazak"
     folder.mkdir()
     (folder / "Devices.xml").write_text(MODEL.format(items=items))
-    lines = [(0, column.native, "50") for column in COLUMNS]
+    lines = [(0, column.native, "50") for column in LOG_FORMAT.columns]
     lines += [(0, "execution", "READY"), (0, "program", "167"), (0, "servo_cond", "Normal||||")]
     for begin, end in ((10, 110), (200, 230), (300, 400)):
         lines += [(begin, "execution", "ACTIVE"), (end, "execution", "READY")]
@@ -139,8 +139,8 @@ def test_lines_out_of_order_are_sorted_and_counted(day) -> None:
 
 def test_the_real_device_model_has_the_units_we_declare(nist_folder) -> None:
     items = read_devices(nist_folder / "Devices.xml")["Mazak01"]
-    assert {column.native: items[column.native].unit for column in COLUMNS} == {
-        column.native: UNITS[column.unit] for column in COLUMNS
+    assert {column.native: items[column.native].unit for column in LOG_FORMAT.columns} == {
+        column.native: UNITS[column.unit] for column in LOG_FORMAT.columns
     }
 
 

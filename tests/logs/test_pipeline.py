@@ -6,10 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from crossfeed.logs.joanneum import LOG_FORMAT as JOANNEUM
+from crossfeed.logs.data_sets import JOANNEUM, THWS
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.table import Table
-from crossfeed.logs.thws import LOG_FORMAT as THWS
 
 PROGRAM = "/_N_MPF_DIR/_N_OPENER_MPF"
 

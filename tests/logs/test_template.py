@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from crossfeed.errors import LogError
-from crossfeed.logs.any_table import mapped_format
 from crossfeed.logs.log_formats import log_format_named
+from crossfeed.logs.mapped_logs import mapped_format
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.template import template_from
 

@@ -10,12 +10,10 @@ import polars as pl
 import pytest
 
 from crossfeed.errors import MachineError, StorageError
-from crossfeed.logs.joanneum import LOG_FORMAT as JOANNEUM
+from crossfeed.logs.data_sets import JOANNEUM, THWS
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.resample import values_ahead
 from crossfeed.logs.table import Table
-from crossfeed.logs.thws import COLUMNS
-from crossfeed.logs.thws import LOG_FORMAT as THWS
 from crossfeed.sim import thws
 from crossfeed.sim.log_files import LogSummary, write_csv
 from crossfeed.sim.physics.production import Order
@@ -77,7 +75,7 @@ def test_the_thws_log_looks_like_a_real_one(pair: tuple[Path, LogSummary, LogSum
     header = log.read_text().split("\n", 1)[0]
     assert header.startswith(",time,")
     raw = pl.read_csv(log, infer_schema_length=None)
-    assert {column.native for column in COLUMNS} < set(raw.columns)
+    assert {column.native for column in THWS.columns} < set(raw.columns)
     index = raw[""].to_numpy()
     assert (index == 0).sum() == 3
     assert set(np.diff(index)) <= {1, *(-index[np.flatnonzero(np.diff(index) != 1)])}
@@ -86,7 +84,7 @@ def test_the_thws_log_looks_like_a_real_one(pair: tuple[Path, LogSummary, LogSum
     assert set(raw["Program_status"].unique()) <= {1.0, 2.0, 3.0, 5.0}
     assert raw["Program_path"].str.contains("MA_JOG_STEP1").any()
     assert raw["Program_path"].str.starts_with("/_N_").all()
-    sensors = [column.native for column in COLUMNS]
+    sensors = [column.native for column in THWS.columns]
     assert 0 < sum(raw[name].null_count() for name in sensors) < 0.005 * raw.height * len(sensors)
     assert raw["Feed_override"].n_unique() > 3
 
@@ -103,7 +101,7 @@ def test_idle_and_cutting_can_be_told_apart(pair: tuple[Path, LogSummary, LogSum
 def test_simulated_ranges_lie_within_the_documented_ones_and_use_them(
     pair: tuple[Path, LogSummary, LogSummary], documented: dict[str, tuple[float, float]]
 ) -> None:
-    native = {column.channel: column.native.lower() for column in COLUMNS}
+    native = {column.channel: column.native.lower() for column in THWS.columns}
     for channel, span in pair[1].ranges.items():
         low, high = span["low"], span["high"]
         lowest, highest = documented[native[channel]]

@@ -27,7 +27,7 @@ from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.evaluation.setup import SourceData
 from crossfeed.evaluation.statistics import paired_tests
 from crossfeed.files import read_sealed
-from crossfeed.logs import joanneum
+from crossfeed.logs.data_sets import JOANNEUM
 from crossfeed.logs.log_formats import log_format_named
 from crossfeed.model import presets
 from crossfeed.model.distribution import Gaussian
@@ -159,7 +159,7 @@ def ingest_rule(folder: Path) -> None:
     log = frame_of([0, SECOND // 2, SECOND], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
     found = {rule: (rows(log, rule=rule)["s"], rows(log, rule=rule)["c"]) for rule in ("paper", "crossfeed")}
     assert found == {"paper": ([1.5, 3.0], [2.0, 3.0]), "crossfeed": ([1.0, 2.5], [1.0, 2.5])}
-    assert joanneum.LOG_FORMAT.segmentation.boundaries == ("part",)
+    assert JOANNEUM.segmentation.boundaries == ("part",)
 
 
 @shows("rows from the future")

@@ -1,7 +1,8 @@
 """The causality probe: change everything after a moment, and nothing known at that moment may change.
 
 A stage is any function from an input to its outputs, each with the moment at which it claims to be known. The probe
-runs it on the input and on the same input with another future, and compares what both claim to have known before."""
+runs it on the input and on the same input with another future, and compares what both claim to have known before.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,13 +14,11 @@ import torch
 
 from crossfeed.logs.resample import values_ahead
 from crossfeed.logs.table import Table
-from crossfeed.windows.audits.subject import Case, Finding, Subject
+from crossfeed.windows.audits.subject import Case, Finding, Subject, finding
 from crossfeed.windows.corrupt import MaskConfig, validation_masks
 from crossfeed.windows.frame import placeholder_frame
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
-if TYPE_CHECKING:
-    from crossfeed.logs.declaration import LogFormat
 if TYPE_CHECKING:
     from crossfeed.logs.declaration import LogFormat, RawRun
 
@@ -32,6 +31,8 @@ CUTS = (0.2, 0.5, 0.8)
 ENOUGH_ROWS = 10_000
 # Straight pieces through so many noisy sensors at once are drawn by interpolation, not by a machine.
 STRAIGHT_SENSORS, STRAIGHT_ROWS = 3, 2
+# A probe needs no more windows than this to see a leak.
+MOST_WINDOWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def check_causality(case: Case) -> Iterator[Finding]:
         table, label = _beginning(whole), ", ".join(whole.machines())
         stages, cuts = pipeline_stages(table), [int(cut * (len(table) - 1)) for cut in CUTS]
         if not any((stage(table)[0] <= row).any() for _, stage in stages for row in cuts):
-            yield _too_short(label, len(table))
+            measured = f"not probed: of {len(table)} rows none is the end of a window before another future begins"
+            yield finding("not probed", label, measured, {"rows": len(table)})
             continue
         for name, stage in stages:
             for row in cuts:
@@ -95,23 +97,17 @@ def check_causality(case: Case) -> Iterator[Finding]:
     told = {machine for table in case.tables if values_ahead(table.manifest) for machine in table.machines()}
     for table in case.tables:
         if ahead := values_ahead(table.manifest):
-            yield _filled_from_later_rows(table, ahead)
+            yield finding(
+                "filled from later rows",
+                ", ".join(table.machines()),
+                f"{ahead} of {table.sensors.size + table.commands.size} values were filled from later rows and count "
+                "as present",
+                {"values": ahead},
+                rule=table.manifest["rules"]["rule"],
+            )
     for subject in case.subjects:
         if subject.label not in told:
             yield from _interpolated(subject)
-
-
-def _too_short(label: str, rows: int) -> Finding:
-    """Say that there was nothing to probe, which is not the same as no leak."""
-    return Finding(
-        severity="note",
-        subject=label,
-        measured=f"not probed: of {rows} rows none is the end of a window before another future begins",
-        meaning="whether windows and masks know the future could not be tested on so few rows",
-        cause="sessions shorter than a window",
-        remedy="Audit a longer table.",
-        numbers={"rows": rows},
-    )
 
 
 def _beginning(table: Table) -> Table:
@@ -126,6 +122,11 @@ def _ingest(log_format: "LogFormat", path: Path) -> Iterator[Finding]:
 
     table = ingest(log_format, path)
     moment = float(np.median(table.time))
+
+    def rows_of(finished: Table) -> Known:
+        """Each row is known at its own time."""
+        return finished.time, np.concatenate([finished.sensors, finished.commands], axis=1)
+
     leak = probe(rows_of, table, ingest(other_future_of_logs(log_format, moment), path), moment)
     if leak is not None:
         yield leak_finding(f"ingest of {log_format.name} logs", leak, "seconds")
@@ -133,29 +134,12 @@ def _ingest(log_format: "LogFormat", path: Path) -> Iterator[Finding]:
 
 def leak_finding(subject: str, leak: Leak, unit: str) -> Finding:
     """Put a leak into words."""
-    return Finding(
-        severity="violation",
-        subject=subject,
-        measured=f"{leak.changed} of {leak.compared} outputs known at {leak.moment:g} changed with the future, "
+    return finding(
+        "leak",
+        subject,
+        f"{leak.changed} of {leak.compared} outputs known at {leak.moment:g} changed with the future, "
         f"up to {leak.lead:g} {unit} ahead",
-        meaning="the model is shown values that did not exist yet; no live machine can give it those",
-        cause="two-sided interpolation or smoothing, back-filling, or a statistic over the whole series",
-        remedy="Use only rows up to t for what is known at t: carry forward, never back.",
-        numbers={"changed": leak.changed, "compared": leak.compared, "lead": leak.lead},
-    )
-
-
-def _filled_from_later_rows(table: Table, ahead: int) -> Finding:
-    """Name the leak that a table was made with on purpose."""
-    return Finding(
-        severity="warning",
-        subject=", ".join(table.machines()),
-        measured=f"{ahead} of {(table.sensors.shape[1] + table.commands.shape[1]) * len(table)} values were filled "
-        "from later rows and count as present",
-        meaning="a context that ends there knows the future; no live machine can give it those values",
-        cause=f"the rule '{table.manifest['rules']['rule']}' of ingest, which does as the paper's authors did",
-        remedy="Keep it for the paper's own numbers; for anything else ingest with --rule crossfeed.",
-        numbers={"values": ahead},
+        {"changed": leak.changed, "compared": leak.compared, "lead": leak.lead},
     )
 
 
@@ -174,23 +158,13 @@ def _interpolated(subject: Subject) -> Iterator[Finding]:
         hit[[group.start, group.stop - 1]] = False
     runs = hit[:-1] & hit[1:]
     if runs.sum() >= STRAIGHT_ROWS - 1:
-        yield Finding(
-            severity="violation",
-            subject=subject.label,
-            measured=f"{int(hit.sum())} rows lie exactly on straight lines in {STRAIGHT_SENSORS} + noisy sensors; "
+        yield finding(
+            "interpolated",
+            subject.label,
+            f"{int(hit.sum())} rows lie exactly on straight lines in {STRAIGHT_SENSORS} + noisy sensors; "
             f"the first is row {int(np.argmax(hit))}",
-            meaning="these rows were computed from rows after them: a context that ends there knows the future",
-            cause="gaps were filled by two-sided interpolation",
-            remedy="Leave gaps absent, or carry the last value forward for at most two seconds.",
-            numbers={"rows": int(hit.sum())},
+            {"rows": int(hit.sum())},
         )
-
-
-# The steps of crossfeed's own pipeline, wrapped for the causality probe.
-
-
-# A probe needs no more windows than this to see a leak.
-MOST_WINDOWS = 2000
 
 
 def pipeline_stages(table: Table) -> list[tuple[str, Callable[[Table], Known]]]:
@@ -203,11 +177,6 @@ def pipeline_stages(table: Table) -> list[tuple[str, Callable[[Table], Known]]]:
         ("contexts of windows", context_stage(context, horizon)),
         ("validation masks", mask_stage(context, horizon)),
     ]
-
-
-def rows_of(table: Table) -> Known:
-    """A finished table as a stage: each row is known at its own time."""
-    return table.time, np.concatenate([table.sensors, table.commands], axis=1)
 
 
 def context_stage(context: int, horizon: int) -> Callable[[Table], Known]:
@@ -224,10 +193,9 @@ def context_stage(context: int, horizon: int) -> Callable[[Table], Known]:
 def mask_stage(context: int, horizon: int) -> Callable[[Table], Known]:
     """What a validation mask leaves visible at each moment, in the one mode that looks at values."""
 
-    config = MaskConfig(mode="event", ratio=0.5)
-
     def stage(changed: Table) -> Known:
         rows, batch = _windows(changed, context, horizon)
+        config = MaskConfig(mode="event", ratio=0.5)
         masks = validation_masks(batch.x_BKC, batch.m_BKC, torch.from_numpy(rows), config, seed=0)
         return rows, masks.flatten(1).float().numpy()
 
@@ -251,14 +219,11 @@ def other_future_of_logs(log_format: "LogFormat", moment: float) -> "LogFormat":
     def read(inner: "LogFormat", path: Path) -> Iterator["RawRun"]:
         rng = np.random.default_rng(0)
         for run in log_format.read(inner, path):
-            names = [column.channel for column in inner.columns if column.channel in run.frame.columns]
             later = pl.col(CLOCK) > round(moment * MICROSECONDS)
-            noise = [pl.Series(f"@noise {name}", rng.normal(1.0, 0.3, run.frame.height)) for name in names]
             changed = [
-                pl.when(later).then(pl.col(name) * pl.col(f"@noise {name}")).otherwise(pl.col(name)).alias(name)
-                for name in names
+                pl.when(later).then(pl.col(name) * rng.normal(1.0, 0.3, run.frame.height)).otherwise(pl.col(name))
+                for name in (column.channel for column in inner.columns if column.channel in run.frame.columns)
             ]
-            frame = run.frame.with_columns(noise).with_columns(changed).drop([column.name for column in noise])
-            yield replace(run, frame=frame)
+            yield replace(run, frame=run.frame.with_columns(changed))
 
     return replace(log_format, read=read)

@@ -1,7 +1,9 @@
-"""Are the commands set-points, or measured values under that name?
+"""Are the commands set-points, or measured values under that name? Do columns hold each other's values?
 
 A set-point stands exactly still on a plateau and is exactly zero at rest; a measured value trembles around both, and
-the current of the drive comes before it instead of after it."""
+the current of the drive comes before it instead of after it. Interchanged are a current that stands like a DC link, a
+voltage that works like a current, and an axis that obeys the command of another.
+"""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -9,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crossfeed.windows.audits.physics import electric_balance
+from crossfeed.schema import facts_of
 from crossfeed.windows.audits.subject import (
     AXES,
     Case,
@@ -18,10 +20,12 @@ from crossfeed.windows.audits.subject import (
     Subject,
     command_of,
     drive_of,
+    finding,
     inside_groups,
     is_bus,
     signals_of,
 )
+from crossfeed.windows.audits.units import electric_balance
 
 # On real logs with both columns, set-points repeat exactly on 58 % or more of the plateau rows and measured values on
 # 30 % or less; of the rows next to zero 98 % against 59 % are exactly zero. A spindle set-point always repeats; the
@@ -30,6 +34,11 @@ SPINDLE_PLATEAU, FEED_PLATEAU, FEED_REST = 0.6, 0.4, 0.7
 NEXT_TO_ZERO = 0.003
 FEWEST_ROWS = 30
 LONGEST_LAG, CLEAR_LAG = 5, 0.4
+# A DC link stands between these volts and hardly moves; a voltage that never leaves the second range is no supply.
+LINK_VOLTS, LINK_MOVES = (100.0, 1200.0), 0.25
+NO_SUPPLY_VOLTS = 20.0
+# An axis follows its own feed at least so well, and another one better by at least so much, before we speak.
+RESPONSE, MARGIN = 0.3, 0.2
 
 
 class Stillness(NamedTuple):
@@ -71,11 +80,16 @@ def response_lag(command: Signal, response: Signal, inside: np.ndarray) -> Lag |
     return max(lags, key=lambda item: item.correlation) if lags else None
 
 
+def is_drive_command(signal: Signal) -> bool:
+    """Whether a signal is the commanded speed or feed of a drive."""
+    return signal.role == "command" and facts_of(signal.quantity or "").is_speed
+
+
 def check_commands(case: Case) -> Iterator[Finding]:
     """Report commands that tremble like measurements, or that the drive answers before they are given."""
     for subject in case.subjects:
         for command in subject.measured:
-            if command.role == "command" and command.quantity in ("rotational speed", "feed") and command.spread > 0:
+            if is_drive_command(command) and command.spread > 0:
                 yield from _command(subject, command)
 
 
@@ -97,15 +111,11 @@ def _command(subject: Subject, command: Signal) -> Iterator[Finding]:
     ]
     if lag is not None:
         evidence.append(f"the drive answers {lag.rows:+d} rows after a start (correlation {lag.correlation:.2f})")
-    yield Finding(
-        severity="warning",
-        subject=f"{subject.label}: {command.name}",
-        measured="; ".join(evidence),
-        meaning="this looks like a measured speed, not a set-point: as an input it tells the model part of the answer, "
-        "and nobody knows it in advance when asking 'what if'",
-        cause="the log holds actual values under the name of the command",
-        remedy="Log the set-point, or plan the commands from the NC program; otherwise say so beside every result.",
-        numbers={"exact_on_plateaus": still.plateau, "zero_at_rest": still.rest, "lag_rows": lag.rows if lag else 0},
+    yield finding(
+        "measured command",
+        f"{subject.label}: {command.name}",
+        "; ".join(evidence),
+        {"exact_on_plateaus": still.plateau, "zero_at_rest": still.rest, "lag_rows": lag.rows if lag else 0},
     )
 
 
@@ -128,16 +138,6 @@ def _share(hits: np.ndarray, rows: np.ndarray) -> float:
     return float(hits[rows].mean()) if rows.any() else 1.0
 
 
-# Interchanged columns: a current that stands like a DC link, a voltage that works like a current, an axis that obeys
-
-
-# A DC link stands between these volts and hardly moves; a voltage that never leaves the second range is no supply.
-LINK_VOLTS, LINK_MOVES = (100.0, 1200.0), 0.25
-NO_SUPPLY_VOLTS = 20.0
-# An axis follows its own feed at least so well, and another one better by at least so much, before we speak.
-RESPONSE, MARGIN = 0.3, 0.2
-
-
 def check_swapped(case: Case) -> Iterator[Finding]:
     """Report columns that hold each other's values."""
     for subject in case.subjects:
@@ -157,34 +157,25 @@ def _supply(subject: Subject) -> Iterator[Finding]:
         partner = next((current for current in standing if drive_of(current) == drive_of(voltage)), None)
         if partner is not None:
             standing.remove(partner)
-            yield Finding(
-                severity="violation",
-                subject=f"{subject.label}: {voltage.name} and {partner.name}",
-                measured=f"{voltage.name} never exceeds {voltage.reach:.3g} V while {partner.name} stands at "
+            yield finding(
+                "supply and current swapped",
+                f"{subject.label}: {voltage.name} and {partner.name}",
+                f"{voltage.name} never exceeds {voltage.reach:.3g} V while {partner.name} stands at "
                 f"{np.median(partner.finite):.4g} +- {partner.spread / 4:.2g} A{_evidence(subject, voltage, partner)}",
-                meaning="the voltage column holds the current and the current column holds the voltage of the DC link",
-                cause="two header names were interchanged",
-                remedy="Map the columns by what they hold, not by their names.",
-                numbers={"voltage_reach": voltage.reach, "current_median": float(np.median(partner.finite))},
+                {"voltage_reach": voltage.reach, "current_median": float(np.median(partner.finite))},
             )
         else:
-            yield Finding(
-                severity="violation",
-                subject=f"{subject.label}: {voltage.name}",
-                measured=f"never exceeds {voltage.reach:.3g} V; the link of a drive has {LINK_VOLTS[0]:g} V or more",
-                meaning="this is no DC-link voltage",
-                cause="another signal under this name, or kV or per-unit values",
-                remedy="Check what the column holds, and map or declare it accordingly.",
-                numbers={"voltage_reach": voltage.reach},
+            yield finding(
+                "no link",
+                f"{subject.label}: {voltage.name}",
+                f"never exceeds {voltage.reach:.3g} V; the link of a drive has {LINK_VOLTS[0]:g} V or more",
+                {"voltage_reach": voltage.reach},
             )
     for current in standing:
-        yield Finding(
-            severity="warning",
-            subject=f"{subject.label}: {current.name}",
-            measured=f"stands at {np.median(current.finite):.4g} +- {current.spread / 4:.2g} A at work and at rest",
-            meaning="a motor current follows the load; this looks like the voltage of a DC link",
-            cause="a wrong header name",
-            remedy="Check what the column holds.",
+        yield finding(
+            "current like a link",
+            f"{subject.label}: {current.name}",
+            f"stands at {np.median(current.finite):.4g} +- {current.spread / 4:.2g} A at work and at rest",
         )
 
 
@@ -214,16 +205,13 @@ def _axes(subject: Subject) -> Iterator[Finding]:
         for one, two in combinations(signals, 2):
             crossed, straight = (answer[one, two], answer[two, one]), (answer[one, one], answer[two, two])
             if min(crossed) > RESPONSE and all(c > s + MARGIN for c, s in zip(crossed, straight, strict=True)):
-                yield Finding(
-                    severity="violation",
-                    subject=f"{subject.label}: {signals[one].name} and {signals[two].name}",
-                    measured=f"{signals[one].name} follows {feeds[two].name} ({crossed[0]:.2f}) better than "
+                yield finding(
+                    "axes swapped",
+                    f"{subject.label}: {signals[one].name} and {signals[two].name}",
+                    f"{signals[one].name} follows {feeds[two].name} ({crossed[0]:.2f}) better than "
                     f"{feeds[one].name} ({straight[0]:.2f}), and {signals[two].name} follows {feeds[one].name} "
                     f"({crossed[1]:.2f}) better than {feeds[two].name} ({straight[1]:.2f})",
-                    meaning="the two axes are interchanged, in the sensors or in the commands",
-                    cause="drive numbers and axis letters were assigned the wrong way round",
-                    remedy="Exchange the two columns in the mapping.",
-                    numbers={"crossed": min(crossed), "straight": max(straight)},
+                    {"crossed": min(crossed), "straight": max(straight)},
                 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from crossfeed.errors import ConfigError, CrossfeedError, TableError
 from crossfeed.logs.align import several
@@ -10,26 +11,57 @@ from crossfeed.logs.table import Table
 from crossfeed.progress import progress
 from crossfeed.windows.audits.causality import check_causality
 from crossfeed.windows.audits.clock import check_clock, check_dead
-from crossfeed.windows.audits.commands import check_commands, check_swapped
+from crossfeed.windows.audits.commands import check_commands, check_swapped, is_drive_command
 from crossfeed.windows.audits.load import load_case
 from crossfeed.windows.audits.split import check_split, check_twins
-from crossfeed.windows.audits.subject import SEVERITIES, AuditReport, Case, Finding
+from crossfeed.windows.audits.subject import SEVERITIES, AuditReport, Case, Finding, Signal
 from crossfeed.windows.audits.units import check_units
 from crossfeed.windows.audits.windows import check_normaliser, check_windows
 
-Check = Callable[[Case], Iterator[Finding]]
+_NAMED = "needs columns whose names tell what they measure"
 
-CHECKS: dict[str, Check] = {
-    "units": check_units,
-    "swapped": check_swapped,
-    "dead": check_dead,
-    "commands": check_commands,
-    "clock": check_clock,
-    "twins": check_twins,
-    "split": check_split,
-    "normaliser": check_normaliser,
-    "windows": check_windows,
-    "causality": check_causality,
+
+class Check(NamedTuple):
+    """A function that finds things in a case, whether a case has what it needs, and the words for what is missing."""
+
+    find: Callable[[Case], Iterator[Finding]]
+    can_run: Callable[[Case], object] = lambda _: True
+    needs: str = ""
+
+
+def _signals(case: Case) -> list[Signal]:
+    return [signal for subject in case.subjects for signal in subject.signals]
+
+
+def _any_named(case: Case) -> bool:
+    return any(signal.quantity for signal in _signals(case))
+
+
+CHECKS = {
+    "units": Check(check_units, _any_named, _NAMED),
+    "swapped": Check(check_swapped, _any_named, _NAMED),
+    "dead": Check(check_dead, _any_named, _NAMED),
+    "commands": Check(
+        check_commands, lambda case: any(map(is_drive_command, _signals(case))), "needs a commanded speed or feed"
+    ),
+    "clock": Check(check_clock),
+    "twins": Check(
+        check_twins,
+        lambda case: any(signal.role == "sensor" for signal in _signals(case)),
+        "needs columns that are known to be sensors",
+    ),
+    "split": Check(check_split, lambda case: case.split is not None, "needs a split (--split)"),
+    "normaliser": Check(
+        check_normaliser,
+        lambda case: case.normaliser and case.split is not None and case.tables,
+        "needs a canonical table, a split and a normaliser (--split, --normaliser)",
+    ),
+    "windows": Check(
+        check_windows,
+        lambda case: case.tables or case.windows is not None,
+        "needs a canonical table or a window list (--windows)",
+    ),
+    "causality": Check(check_causality),
 }
 
 
@@ -71,15 +103,14 @@ def run_checks(case: Case, only: Sequence[str] = (), tables: Sequence[str] = ())
     chosen = [name for name in CHECKS if not only or name in only]
     with progress("audit", total=len(chosen)) as task:
         for name in chosen:
-            reason = _missing_input(name, case)
-            if reason:
-                skipped[name] = reason
-            else:
-                try:
-                    findings += [replace(finding, check=name) for finding in CHECKS[name](case)]
+            try:
+                if CHECKS[name].can_run(case):
+                    findings += [replace(finding, check=name) for finding in CHECKS[name].find(case)]
                     ran.append(name)
-                except CrossfeedError as error:
-                    skipped[name] = f"could not run: {error.found}"
+                else:
+                    skipped[name] = CHECKS[name].needs
+            except CrossfeedError as error:
+                skipped[name] = f"could not run: {error.found}"
             task.advance(note=name)
     if not ran:
         raise TableError(
@@ -101,23 +132,3 @@ def _require_meaning(case: Case) -> None:
                 remedy="Describe the columns with a mapping (`crossfeed data template --from FILE`), ingest the log, "
                 "and audit the table.",
             )
-
-
-def _missing_input(name: str, case: Case) -> str:
-    """Why a check cannot run on this case, or nothing."""
-    signals = [signal for subject in case.subjects for signal in subject.signals]
-    if name in ("units", "swapped", "dead") and not any(signal.quantity for signal in signals):
-        return "needs columns whose names tell what they measure"
-    if name == "twins" and not any(signal.role == "sensor" for signal in signals):
-        return "needs columns that are known to be sensors"
-    if name == "commands" and not any(
-        signal.role == "command" and signal.quantity in ("rotational speed", "feed") for signal in signals
-    ):
-        return "needs a commanded speed or feed"
-    if name == "split" and case.split is None:
-        return "needs a split (--split)"
-    if name == "normaliser" and (case.normaliser is None or case.split is None or not case.tables):
-        return "needs a canonical table, a split and a normaliser (--split, --normaliser)"
-    if name == "windows" and not case.tables and case.windows is None:
-        return "needs a canonical table or a window list (--windows)"
-    return ""

@@ -10,7 +10,7 @@ import numpy as np
 
 from crossfeed.errors import TableError
 from crossfeed.logs.table import Group, hashed_bytes
-from crossfeed.windows.audits.subject import Case, Finding, Subject
+from crossfeed.windows.audits.subject import Case, Finding, Subject, finding
 
 # Shorter sessions can agree by chance on a machine at rest.
 SHORTEST = 16
@@ -45,14 +45,7 @@ def check_split(case: Case) -> Iterator[Finding]:
     sides = side_lists(case.split)
     for side, units in sides.items():
         if not units:
-            yield Finding(
-                severity="violation",
-                subject=side,
-                measured="the side is empty",
-                meaning="nothing can be said about it",
-                cause="too few sessions for the fractions",
-                remedy="Use other fractions or more sessions.",
-            )
+            yield finding("empty side", side, "the side is empty")
     groups = [group for subject in case.subjects for group in subject.groups]
     units_of = {side: set(units) for side, units in sides.items()}
     home = {group.key: {side for side, units in units_of.items() if names_of(group) & units} for group in groups}
@@ -62,13 +55,10 @@ def check_split(case: Case) -> Iterator[Finding]:
     for one, two in twin_groups(case.subjects):
         apart = home[one[1].key] | home[two[1].key]
         if one[1].key != two[1].key and len(apart) > 1:
-            yield Finding(
-                severity="violation",
-                subject=f"{one[1].key} and {two[1].key}",
-                measured=f"identical measurements on {' and '.join(sorted(apart))}",
-                meaning="the same rows train and test",
-                cause="a session was read twice under two names",
-                remedy="Remove the copy.",
+            yield finding(
+                "twin on two sides",
+                f"{one[1].key} and {two[1].key}",
+                f"identical measurements on {' and '.join(sorted(apart))}",
             )
 
 
@@ -80,14 +70,7 @@ def _both_sides(sides: dict[str, list[str]], home: dict[str, set[str]]) -> Itera
             where[unit].add(side)
     for unit, found in sorted(where.items()):
         if len(found) > 1:
-            yield Finding(
-                severity="violation",
-                subject=unit,
-                measured=f"listed under {' and '.join(sorted(found))}",
-                meaning="overlapping windows of one session train and test: the score is that of memory",
-                cause="rows or windows were split at random instead of sessions",
-                remedy="Split whole sessions: crossfeed windows TABLE --save-split split.json",
-            )
+            yield finding("on two sides", unit, f"listed under {' and '.join(sorted(found))}")
 
 
 def _programs(groups: list[Group], home: dict[str, set[str]], by: str) -> Iterator[Finding]:
@@ -98,16 +81,11 @@ def _programs(groups: list[Group], home: dict[str, set[str]], by: str) -> Iterat
     shared = sorted(program for program, sides in spread.items() if len(sides) > 1)
     if shared:
         example = f"{shared[0]} on {' and '.join(sorted(spread[shared[0]]))}"
-        yield Finding(
-            severity="violation" if by == "program" else "warning",
-            subject="NC programs",
-            measured=f"{len(shared)} of {len(spread)} programs have sessions on several sides, such as {example}",
-            meaning="the test side repeats motions that were trained on; the score says little about new parts",
-            cause="the split goes by program but was made for other sessions"
-            if by == "program"
-            else "the split goes by session",
-            remedy="To measure new parts, split by program: crossfeed windows TABLE --by program",
-            numbers={"programs": len(shared)},
+        yield finding(
+            "shared programs" if by != "program" else "shared programs of a split by program",
+            "NC programs",
+            f"{len(shared)} of {len(spread)} programs have sessions on several sides, such as {example}",
+            {"programs": len(shared)},
         )
 
 
@@ -115,35 +93,22 @@ def _missing(case: Case, sides: dict[str, list[str]], home: dict[str, set[str]])
     for subject in case.subjects:
         outside = [group.key for group in subject.groups if not home[group.key]]
         if len(outside) == len(subject.groups):
-            yield Finding(
-                severity="note",
-                subject=subject.label,
-                measured="no session of this machine is in the split",
-                meaning="it takes no part in training",
-                cause="it is a target machine, or the split belongs to another table",
-                remedy="Nothing, if it is a target.",
-            )
+            yield finding("machine outside", subject.label, "no session of this machine is in the split")
         elif outside:
-            yield Finding(
-                severity="warning",
-                subject=subject.label,
-                measured=f"{len(outside)} sessions are on no side, such as {outside[0]}",
-                meaning="they are neither trained on nor tested",
-                cause="the split was made before these sessions were added",
-                remedy="Split the table anew.",
-                numbers={"sessions": len(outside)},
+            yield finding(
+                "sessions outside",
+                subject.label,
+                f"{len(outside)} sessions are on no side, such as {outside[0]}",
+                {"sessions": len(outside)},
             )
     names = {name for subject in case.subjects for group in subject.groups for name in names_of(group)}
     strangers = sorted({unit for units in sides.values() for unit in units} - names)
     if strangers:
-        yield Finding(
-            severity="warning",
-            subject="split",
-            measured=f"{len(strangers)} entries name no session of these tables, such as {strangers[0]}",
-            meaning="the sides are smaller than the split says",
-            cause="the split was made for another table",
-            remedy="Audit the table from which the split was made.",
-            numbers={"entries": len(strangers)},
+        yield finding(
+            "strangers",
+            "split",
+            f"{len(strangers)} entries name no session of these tables, such as {strangers[0]}",
+            {"entries": len(strangers)},
         )
 
 
@@ -170,17 +135,9 @@ def check_twins(case: Case) -> Iterator[Finding]:
         between[one[0].label, two[0].label].append((one[1].key, two[1].key))
     for (one_label, two_label), pairs in between.items():
         same = one_label == two_label
-        example = f"{pairs[0][0]} and {pairs[0][1]}"
-        yield Finding(
-            severity="violation",
-            subject=one_label if same else f"{one_label} and {two_label}",
-            measured=f"identical measurements in {len(pairs)} pairs of sessions, such as {example}",
-            meaning="a model is tested on rows it was trained on"
-            if same
-            else "the two machines are one: transfer is faked",
-            cause="the file was read twice, or exports overlap"
-            if same
-            else "the same logs were ingested under two names",
-            remedy="Remove the copies before splitting." if same else "Ingest the logs of the other machine.",
-            numbers={"pairs": len(pairs)},
+        yield finding(
+            "twins in one machine" if same else "twins between machines",
+            one_label if same else f"{one_label} and {two_label}",
+            f"identical measurements in {len(pairs)} pairs of sessions, such as {' and '.join(pairs[0])}",
+            {"pairs": len(pairs)},
         )

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import yaml
 
 from crossfeed.configuration import recorded
 from crossfeed.logs.proposal import read_name
@@ -25,7 +26,7 @@ _BUS = ("dc", "bus", "link", "intermediate", "circuit", "zwischenkreis")
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """One column with what is known, or guessed from its name, about its meaning; `unreadable` cells held text."""
+    """One column with what is known, or guessed from its name, about its meaning; `text` marks cells that held text."""
 
     name: str
     quantity: str | None
@@ -33,7 +34,7 @@ class Signal:
     role: Role
     values: np.ndarray
     declared: bool = True
-    unreadable: int = 0
+    text: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @cached_property
     def finite(self) -> np.ndarray:
@@ -147,9 +148,6 @@ def inside_groups(subject: Subject, rows: int) -> np.ndarray:
     return inside
 
 
-# What an audit finds, and the report it is collected in.
-
-
 Severity = Literal["violation", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("violation", "warning", "note")
 
@@ -169,6 +167,25 @@ class Finding:
     cause: str
     remedy: str
     numbers: Mapping[str, float | int | str] = field(default_factory=dict)
+
+
+@cache
+def _texts() -> dict[str, dict[str, Any]]:
+    return yaml.safe_load(Path(__file__).with_name("findings.yaml").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def finding(
+    name: str,
+    subject: str,
+    measured: str,
+    numbers: Mapping[str, float | int | str] | None = None,
+    severity: Severity | None = None,
+    **words: object,
+) -> Finding:
+    """The finding of this name in findings.yaml, with `words` filled into its texts; of another severity if told."""
+    texts = _texts()[name]
+    meaning, cause, remedy = (texts[key].format(**words) for key in ("meaning", "cause", "remedy"))
+    return Finding(severity or texts["severity"], subject, measured, meaning, cause, remedy, numbers or {})
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,4 +1,7 @@
-"""Windows that cross a group or that two sides share."""
+"""Windows that cross a group or that two sides share, and normalisers that saw other rows than those that train.
+
+Which rows fitted a normaliser is told by the hash it carries, and by its numbers when the hash is of no help.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -7,23 +10,21 @@ import numpy as np
 
 from crossfeed.logs.table import Group, Table, row_numbers
 from crossfeed.windows.audits.split import names_of, side_lists
-from crossfeed.windows.audits.subject import Case, Finding, WindowRows
+from crossfeed.windows.audits.subject import Case, Finding, WindowRows, finding
 from crossfeed.windows.listing import list_windows, pair_up
 from crossfeed.windows.normalise import Normaliser, channel_statistics
 from crossfeed.windows.split import rows_hash
+
+# Statistics of the same rows agree far better than this; those of other rows do not.
+TOLERANCE = 1e-9
 
 
 def check_windows(case: Case) -> Iterator[Finding]:
     """Check the given list of windows; without one, the windows crossfeed makes of each table and split."""
     if case.windows is not None:
         if len(case.subjects) != 1:
-            yield Finding(
-                severity="note",
-                subject="window list",
-                measured=f"{len(case.subjects)} machines were given with one window list",
-                meaning="its row numbers could mean any of them",
-                cause="a list counts the rows of one table",
-                remedy="Audit the list with its own table alone.",
+            yield finding(
+                "several machines", "window list", f"{len(case.subjects)} machines were given with one window list"
             )
             return
         yield from audit_windows(case.windows, case.subjects[0].groups)
@@ -50,14 +51,11 @@ def audit_windows(windows: WindowRows, groups: Sequence[Group]) -> Iterator[Find
     rows = groups[-1].stop
     wrong = (windows.first < 0) | (windows.last >= rows) | (windows.last < windows.first)
     if wrong.any():
-        yield Finding(
-            severity="violation",
-            subject="window list",
-            measured=f"{int(wrong.sum())} of {len(wrong)} windows leave the {rows} rows or end before they begin",
-            meaning="the list was made for another table",
-            cause="the table changed after the windows were listed",
-            remedy="List the windows of this table anew.",
-            numbers={"windows": int(wrong.sum())},
+        yield finding(
+            "windows outside",
+            "window list",
+            f"{int(wrong.sum())} of {len(wrong)} windows leave the {rows} rows or end before they begin",
+            {"windows": int(wrong.sum())},
         )
     first, last, part = windows.first[~wrong], windows.last[~wrong], windows.part[~wrong]
     of_row = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
@@ -65,15 +63,12 @@ def audit_windows(windows: WindowRows, groups: Sequence[Group]) -> Iterator[Find
     if crossing.any():
         number = int(np.argmax(crossing))
         one, two = groups[of_row[first[number]]].key, groups[of_row[last[number]]].key
-        yield Finding(
-            severity="violation",
-            subject="window list",
-            measured=f"{int(crossing.sum())} of {len(crossing)} windows cross a group, such as rows {first[number]} to "
+        yield finding(
+            "windows across groups",
+            "window list",
+            f"{int(crossing.sum())} of {len(crossing)} windows cross a group, such as rows {first[number]} to "
             f"{last[number]} ({one} to {two})",
-            meaning="the window shows a jump between recordings as if the machine had made it",
-            cause="windows were cut from the whole table instead of session by session",
-            remedy="List windows inside each group of (machine, run, session).",
-            numbers={"windows": int(crossing.sum())},
+            {"windows": int(crossing.sum())},
         )
     yield from _shared_rows(first, last, part, rows)
 
@@ -90,22 +85,12 @@ def _shared_rows(first: np.ndarray, last: np.ndarray, part: np.ndarray, rows: in
         for two in names[position + 1 :]:
             shared = covered[one] & covered[two]
             if shared.any():
-                yield Finding(
-                    severity="violation",
-                    subject=f"{one} and {two}",
-                    measured=f"{int(shared.sum())} rows lie in windows of both, first row {int(np.argmax(shared))}",
-                    meaning="the same measurements train and test",
-                    cause="overlapping windows were split at random, or sides were cut inside a session",
-                    remedy="Split whole sessions first and list windows afterwards.",
-                    numbers={"rows": int(shared.sum())},
+                yield finding(
+                    "rows shared",
+                    f"{one} and {two}",
+                    f"{int(shared.sum())} rows lie in windows of both, first row {int(np.argmax(shared))}",
+                    {"rows": int(shared.sum())},
                 )
-
-
-# Which rows fitted a normaliser: told by the hash it carries, and by its numbers when the hash is of no help.
-
-
-# Statistics of the same rows agree far better than this; those of other rows do not.
-TOLERANCE = 1e-9
 
 
 def check_normaliser(case: Case) -> Iterator[Finding]:
@@ -121,32 +106,23 @@ def check_normaliser(case: Case) -> Iterator[Finding]:
         return
     culprits = [name for name in (by_numbers or by_hash) if name != train]
     if culprits and train not in by_numbers:
-        yield Finding(
-            severity="violation",
-            subject="normaliser",
-            measured=f"its statistics are those of {culprits[0]}, not of {train}",
-            meaning="validation or test rows shaped the inputs: every later score is a little too good",
-            cause="the scaler was fitted before the split, or refitted at evaluation",
-            remedy="Fit on split.train_rows(table) only, and never again.",
-            numbers={"rows": culprits[0]},
+        yield finding(
+            "normaliser of another side",
+            "normaliser",
+            f"its statistics are those of {culprits[0]}, not of {train}",
+            {"rows": culprits[0]},
         )
     elif train in by_numbers:
-        yield Finding(
-            severity="warning",
-            subject="normaliser",
-            measured=f"its numbers are those of {train}, its hash {case.normaliser.fitted_on[:12]} is not",
-            meaning="the numbers are right; where they come from is not proven",
-            cause="the table was written anew or its sessions were reordered after fitting",
-            remedy="Fit again on this table, so that the hash can be verified.",
+        yield finding(
+            "normaliser unproven",
+            "normaliser",
+            f"its numbers are those of {train}, its hash {case.normaliser.fitted_on[:12]} is not",
         )
     else:
-        yield Finding(
-            severity="violation",
-            subject="normaliser",
-            measured="its statistics fit neither the train side nor any other side of these tables",
-            meaning="the model was scaled by rows nobody can name",
-            cause="another table, another split, or statistics edited by hand",
-            remedy="Audit with the tables and the split that were used for training.",
+        yield finding(
+            "normaliser unknown",
+            "normaliser",
+            "its statistics fit neither the train side nor any other side of these tables",
         )
 
 

@@ -10,7 +10,7 @@ from crossfeed.windows.audits.run import CHECKS
 from crossfeed.windows.corrupt import MaskMode
 from tests.windows.tables import study_table
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def _python(page: str) -> list[str]:

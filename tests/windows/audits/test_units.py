@@ -11,10 +11,9 @@ from crossfeed.logs.log_formats import log_format_named
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.table import Group, Table
 from crossfeed.schema import canonical
-from crossfeed.windows.audits.physics import electric_balance, factors, nearest
 from crossfeed.windows.audits.run import run_checks
 from crossfeed.windows.audits.subject import Signal
-from crossfeed.windows.audits.units import check_units
+from crossfeed.windows.audits.units import check_units, electric_balance, factors, nearest
 from tests.windows.audits.conftest import case_of, spindle_rows
 
 FEEDS = {"feed_x", "feed_y", "feed_z"}

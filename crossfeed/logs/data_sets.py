@@ -1,4 +1,9 @@
-"""JOANNEUM: a Spinner U5-630 traced in every 2 ms controller cycle, 7 runs in 11 files."""
+"""The published data sets that are known by name: THWS, JOANNEUM and Michigan; log_formats.yaml says what they hold.
+
+THWS: a Spinner U5-620 with a Siemens 840D sl, three days of production with changeovers, one row a second.
+JOANNEUM: a Spinner U5-630 traced in every 2 ms controller cycle, 7 runs in 11 files.
+Michigan: 18 runs of a small CNC mill, ten rows a second, one S-shaped part in three layers each.
+"""
 
 import re
 from collections import Counter
@@ -12,37 +17,43 @@ from pathlib import Path
 import polars as pl
 
 from crossfeed.errors import LogError
-from crossfeed.logs.clock import clock_from_numbers, require_clock, seconds
-from crossfeed.logs.declaration import CLOCK, PROGRAM, Download, LogFormat, NativeColumn, RawRun, Segmentation
+from crossfeed.logs.clock import clock_from_numbers, clock_from_text, require_clock, seconds
+from crossfeed.logs.declaration import CLOCK, LABEL, MICROSECONDS, PROGRAM, LogFormat, RawRun
 from crossfeed.logs.delimited import read_log, sniff
 from crossfeed.logs.files import find_files, match_columns
-from crossfeed.logs.log_formats import register_log_format
-from crossfeed.schema import canonical
+from crossfeed.logs.log_formats import described, register_log_format
 
 CYCLE = "2 ms"
 _NAME = re.compile(r"(?P<run>.+?)_(?P<part>full|part(?P<number>\d+))", re.IGNORECASE)
 _MATERIAL = re.compile(r"_(alu|pla)$", re.IGNORECASE)
+_EXPERIMENT = re.compile(r"experiment_\d+", re.IGNORECASE)
 _Part = tuple[pl.DataFrame, dict[str, int]]
 
-COLUMNS = (
-    NativeColumn("Current_SP1", "spindle_current", "A"),
-    NativeColumn("Torque_SP1", "spindle_torque", "N m"),
-    NativeColumn("Power_SP1", "spindle_power", "W"),
-    NativeColumn("Current_X1", "x_current", "A"),
-    NativeColumn("Torque_X1", "x_torque", "N m"),
-    NativeColumn("Current_Y1", "y_current", "A"),
-    NativeColumn("Torque_Y1", "y_torque", "N m"),
-    NativeColumn("Current_Z1", "z_current", "A"),
-    NativeColumn("Torque_Z1", "z_torque", "N m"),
-    NativeColumn("Power_Z1", "z_power", "W"),
-    NativeColumn("CommandedSpeed_SP1", "spindle_speed", "deg/s"),
-    NativeColumn("CommandedSpeed_X1", "feed_x", "mm/s"),
-    NativeColumn("CommandedSpeed_Y1", "feed_y", "mm/s"),
-    NativeColumn("CommandedSpeed_Z1", "feed_z", "mm/s"),
-)
+
+def base_name(path: pl.Expr) -> pl.Expr:
+    """The program a path names: its last element without the Siemens prefix `_N_` and suffix `_MPF`."""
+    last = path.str.strip_chars().str.strip_chars_end("/").str.split("/").list.last()
+    return last.str.strip_prefix("_N_").str.strip_suffix("_MPF")
 
 
-def read(log_format: LogFormat, path: Path, cycle: str = CYCLE) -> Iterator[RawRun]:
+def _read_thws(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
+    """All rows of the log as one run; ingest names the runs after the day on which a session began."""
+    files = find_files(path, ["data*.csv"]) or find_files(path, ["*.csv"])
+    if len(files) != 1:
+        raise LogError(
+            f"{path} holds {len(files)} files that could be a THWS log"
+            + (f": {', '.join(file.name for file in files)}." if files else "."),
+            expected="one file such as data_v1_0_1.csv",
+            remedy="Give the path of the file itself.",
+        )
+    frame, repairs = read_log(files[0], log_format.columns, numbers=["Program_status"], texts=["time", "Program_path"])
+    clock = clock_from_text(frame["@time"])
+    require_clock(clock, str(files[0]), "time")
+    frame = frame.with_columns(clock.alias(CLOCK), base_name(pl.col("@Program_path")).fill_null("").alias(PROGRAM))
+    yield RawRun(None, frame.drop("@time"), frame.height, (files[0],), repairs)
+
+
+def _read_joanneum(log_format: LogFormat, path: Path, cycle: str = CYCLE) -> Iterator[RawRun]:
     """One run after the other; a run's parts are read side by side, and the next run while this one is worked on."""
     runs = sorted(_runs(path).items())
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -124,30 +135,52 @@ def _gaps_between_parts(run: str, parts: list[pl.DataFrame], cycle: str) -> list
     return findings
 
 
-LOG_FORMAT = LogFormat(
-    name="joanneum",
-    title="FH JOANNEUM machining data repository (Spinner U5-630, 2 ms controller cycles)",
-    machine="joanneum",
-    schema=canonical(),
-    columns=COLUMNS,
-    period=1.0,
-    segmentation=Segmentation(boundaries=("part",), gap_s=0.002),
-    read=read,
-    licence="CC BY-NC 4.0",
-    non_commercial=True,
-    citation="Brillinger: CNC Machining Data Repository - Geometry, NC Code & High-Frequency Energy Consumption Data "
-    "for Aluminum and Plastic Machining, Mendeley Data V2 (2025), doi 10.17632/gtvvwmz7r7.2",
-    homepage="https://doi.org/10.17632/gtvvwmz7r7.2",
-    downloads=(Download("joanneum.zip", "https://data.mendeley.com/public-api/zip/gtvvwmz7r7/download/2"),),
-    notes="Its record says CC BY-NC, other places say CC BY: the stricter one counts. "
-    "The cycle of 2 ms is taken from the data set's description; the files count cycles.",
-)
-
-
 def with_cycle(cycle: str) -> LogFormat:
     """The same logs under another assumption about the length of a controller cycle, such as `4 ms`."""
-    cut = replace(LOG_FORMAT.segmentation, gap_s=seconds(cycle))
-    return replace(LOG_FORMAT, segmentation=cut, read=partial(read, cycle=cycle))
+    cut = replace(JOANNEUM.segmentation, gap_s=seconds(cycle))
+    return replace(JOANNEUM, segmentation=cut, read=partial(_read_joanneum, cycle=cycle))
 
 
-register_log_format(LOG_FORMAT)
+def _read_michigan(log_format: LogFormat, path: Path) -> Iterator[RawRun]:
+    """Each file is one run and one session."""
+    files = [file for file in find_files(path, ["*.csv"]) if _EXPERIMENT.fullmatch(file.stem)]
+    if not files:
+        raise LogError(f"{path} holds no Michigan log.", expected="files such as experiment_01.csv")
+    for file in files:
+        frame, repairs = read_log(file, log_format.columns)
+        frame, findings = _by_content(frame)
+        clock = pl.int_range(frame.height, eager=True) * (round(MICROSECONDS * log_format.period))
+        # Every run mills the same part; the program number in the files also shows other values after the end.
+        frame = frame.with_columns(clock.alias(CLOCK), pl.lit("S").alias(PROGRAM), pl.lit(file.stem).alias(LABEL))
+        yield RawRun(file.stem, frame, frame.height, (file,), repairs, findings)
+
+
+def _by_content(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Tell bus voltage and output current apart by what the columns hold: the bus carries hundreds of volts."""
+    interchanged, as_named = [], []
+    for name in ("x", "y", "z", "spindle"):
+        volts, amperes = f"{name}_dc_voltage", f"{name}_output_current"
+        higher, lower = frame[volts].abs().median(), frame[amperes].abs().median()
+        if not isinstance(higher, float) or not isinstance(lower, float) or higher == lower == 0.0:
+            continue
+        if higher > lower:
+            interchanged.append(name)
+        else:
+            as_named.append(name)
+            frame = frame.rename({volts: amperes, amperes: volts})
+    findings = []
+    if interchanged:
+        findings.append(
+            f"the headers DCBusVoltage and OutputCurrent are interchanged ({', '.join(interchanged)}); "
+            "the columns were read by what they hold"
+        )
+    if as_named:
+        findings.append(f"the headers DCBusVoltage and OutputCurrent are right ({', '.join(as_named)})")
+    return frame, findings
+
+
+THWS = described("thws", read=_read_thws)
+JOANNEUM = described("joanneum", read=_read_joanneum)
+MICHIGAN = described("michigan", read=_read_michigan)
+for log_format in (THWS, JOANNEUM, MICHIGAN):
+    register_log_format(log_format)
