@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.control.changed_program import _rewritten, changed_program
+from crossfeed.control.advise import _rewritten, changed_program
 from crossfeed.control.score import Decision
 from crossfeed.control.timeline import Timeline
 from crossfeed.errors import ProgramError

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfeed.evaluation.examples import ORDER, QUANTILES, choose_windows, example_forecasts
 from crossfeed.evaluation.forecaster import naive_baselines
-from crossfeed.evaluation.judge import evaluate
+from crossfeed.evaluation.judge import ORDER, QUANTILES, choose_windows, evaluate, example_forecasts
 from crossfeed.evaluation.metrics import EvaluationSet
 from crossfeed.logs.table import Table
 from tests.evaluation.conftest import TrainedRun

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from crossfeed.errors import LogError
-from crossfeed.live.growing_file import GrowingFile
 from crossfeed.live.monitor import Monitor
 from crossfeed.live.mtconnect import MtconnectSource
-from crossfeed.live.open_source import SourceOptions, open_source
+from crossfeed.live.open_source import GrowingFile, SourceOptions, open_source
 from crossfeed.live.snapshot import Snapshot
 from crossfeed.logs.declaration import LogFormat
 from crossfeed.sim.servers.mtconnect_agent import MtconnectAgent

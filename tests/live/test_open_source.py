@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from crossfeed.errors import ConfigError
-from crossfeed.live.growing_file import GrowingFile
 from crossfeed.live.mtconnect import MtconnectSource
-from crossfeed.live.open_source import SourceOptions, discover_mapping, open_source
+from crossfeed.live.open_source import GrowingFile, SourceOptions, discover_mapping, open_source
 from tests.live.conftest import LIMIT_S, Shop, within
 
 

@@ -16,7 +16,7 @@ from crossfeed.errors import ConfigError, TrainingError
 from crossfeed.evaluation.baselines.budget import Budget, budget_of, named_budget
 from crossfeed.evaluation.baselines.contenders import Setting, contender, line_up
 from crossfeed.evaluation.baselines.network import Features, Network, NetworkInputs, Shape
-from crossfeed.evaluation.baselines.networks import RECIPES
+from crossfeed.evaluation.baselines.networks import RECIPES, ITransformer, PatchTst
 from crossfeed.evaluation.baselines.official import (
     REPOSITORIES,
     SCHEDULES,
@@ -30,7 +30,6 @@ from crossfeed.evaluation.baselines.official import (
     official_class,
     one_cycle,
 )
-from crossfeed.evaluation.baselines.patchtst import ITransformer, PatchTst
 from crossfeed.windows.windows import WindowBatch, WindowSet
 
 PAPER = Shape(context=32, sensors=17, commands=4, horizons=tuple(range(1, 17)))
