@@ -36,7 +36,6 @@ from crossfeed.show.figures import Figure
 from crossfeed.show.tables import ResultTable, ShownByTables
 from crossfeed.training.config import WEAK_COMMAND_USE
 
-
 _F_WORD = re.compile(r"(?<![A-Z0-9_])F\s*(?:=\s*[A-Z_][A-Z0-9_]*|=?\s*(?:\d+\.?\d*|\.\d+))", re.IGNORECASE)
 # Lines whose feeds are arguments or belong to cycles; those stay as they are.
 _OTHER = re.compile(r"CYCLE|MCALL|POCKET|HOLES|SLOT|REPEAT|\bG0*(?:73|74|76|8[1-9])\b|\bG0*4\b", re.IGNORECASE)

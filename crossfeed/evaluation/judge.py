@@ -1,7 +1,7 @@
 """The one place where an evaluation is made: models beside naive baselines on the same windows, then the probes.
 
-`judge` serves both: `evaluate`, one model on any table, and `evaluate_target`, the models of a study. A few forecasts are
-kept beside what happened, in physical units, for people to look at.
+`judge` serves both: `evaluate`, one model on any table, and `evaluate_target`, the models of a study. A few forecasts
+are kept beside what happened, in physical units, for people to look at.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,6 @@ from crossfeed.model.world_model import WorldModel
 from crossfeed.progress import console
 from crossfeed.training.run_config import RunConfig
 from crossfeed.windows.normalise import Normaliser
-
 
 EXAMPLES = 4
 QUANTILES = (0.05, 0.25, 0.75, 0.95)

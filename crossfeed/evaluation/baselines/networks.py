@@ -47,7 +47,6 @@ from crossfeed.evaluation.baselines.small_networks import (
 from crossfeed.model.distribution import Distribution
 from crossfeed.windows.windows import WindowBatch
 
-
 _PATCH, _STRIDE, _PATCH_DROPOUT = 8, 4, 0.2
 
 
