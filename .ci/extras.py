@@ -32,10 +32,10 @@ class Group:
 
 
 GROUPS = (
-    Group("export: onnxruntime", (".[export]",), ("onnx", "onnxscript", "onnxruntime"), ("tests/export",)),
+    Group("export: onnxruntime", (".[export]",), ("onnx", "onnxscript", "onnxruntime"), ("tests/front/export",)),
     Group("live: OPC UA, MQTT", (".[live]",), ("asyncua", "aiomqtt"), ("tests/live",)),
     Group("control: Gymnasium", (".[control]",), ("gymnasium",), ("tests/control",)),
-    Group("serve: API and pages", (".[serve]", "httpx"), ("fastapi", "httpx"), ("tests/studio",)),
+    Group("serve: API and pages", (".[serve]",), ("fastapi", "httpx"), ("tests/studio",)),
     Group("ray: search with a killed worker", (".[ray]",), ("ray",), ("tests/study/test_engines.py",), only="ray"),
     Group(
         "pages in Chromium", (), (), ("tests/front/report/test_page.py",),

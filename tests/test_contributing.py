@@ -1,6 +1,10 @@
 """The recipes of CONTRIBUTING.md, run as written."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +78,67 @@ def test_a_section_of_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "files" in written.sections
     assert "Every figure of this page" in written.report.read_text(encoding="utf-8")
     assert tmp_path / "run" / "report" / "tables" / "files.csv" in written.tables
+
+
+def changed(name: str, folder: Path) -> Path:
+    """A copy of the package with the edits of a recipe made; each finds exactly one place, and they touch few files."""
+    copy = folder / "crossfeed"
+    shutil.copytree(Path(__file__).parent.parent / "crossfeed", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    edits = re.findall(rf"^```edit {name} (\S+)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert 1 <= len({file for file, _ in edits}) <= 3
+    for file, lines in edits:
+        path = folder / file
+        text = path.read_text(encoding="utf-8")
+        before, after = ("".join(f"{line[1:]}\n" for line in lines.splitlines() if line[0] == sign) for sign in "-+")
+        assert not before or text.count(before) == 1, f"{file}: {before}"
+        path.write_text(text.replace(before, after) if before else text + after, encoding="utf-8")
+    return folder
+
+
+AFTERWARDS = {
+    "loss": """
+import tempfile
+from crossfeed.training.folder import RunFolder
+from crossfeed.training.history import read_history
+from crossfeed.training.run import train
+from tests.training.conftest import small_config, toy_table
+config = small_config({"objectives.weights.absolute": 0.5}, "crossfeed")
+run = train(toy_table(), config, tempfile.mkdtemp() + "/run", device="cpu")
+history = read_history(RunFolder(run.folder).history)
+assert all(row["train_absolute"] > 0 for row in history), history[0].keys()
+""",
+    "quantity": """
+from crossfeed.schema import Channel
+from crossfeed.model.model_file import locate_model
+from crossfeed.model.world_model import WorldModel
+Channel(name="microphone", quantity="sound pressure", unit="mPa")
+assert "sound pressure" not in WorldModel.load(locate_model("fleet")).config.quantities
+""",
+    "protocol": """
+from crossfeed.study.candidates import candidates_of
+from crossfeed.study.record.score import rules_of
+assert rules_of("mended-long").settings == {"training.finetune_epochs": 200}
+""",
+    "verb": """
+import crossfeed as cf
+import numpy as np
+from crossfeed.logs.table import Group, Table
+from crossfeed.schema import canonical
+schema, rows = canonical(), 4
+sensors = np.full((rows, len(schema.sensors)), np.nan)
+sensors[:, 0] = 1.0
+commands = np.zeros((rows, len(schema.commands)))
+table = Table(schema, (Group("m", "s", "r", "p", 0, rows),), np.arange(4.0), sensors, commands, 1.0, {})
+assert cf.sensors_of(table) == (schema.sensor_names[0],), cf.sensors_of(table)
+""",
+}
+
+
+@pytest.mark.parametrize("name", AFTERWARDS)
+def test_a_recipe_that_changes_files(name: str, tmp_path: Path) -> None:
+    folder = changed(name, tmp_path)
+    tests = Path(__file__).parent.parent
+    environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{tests}"}
+    command = [sys.executable, "-c", AFTERWARDS[name]]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
