@@ -1,36 +1,27 @@
 """The order of the paper's procedure, from raw logs to the page; the same command goes on wherever it was stopped."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from crossfeed.demo.chapter import Chapter, run_chapters
+from crossfeed.demo.chapter import Chapter, ChapterResult, run_chapters, sole_worker
 from crossfeed.demo.paper import source, target
 from crossfeed.demo.paper.page import NUMBERS, REPORT, write_page
 from crossfeed.demo.paper.source import PaperRun
-from crossfeed.demo.selection import is_locked
-from crossfeed.errors import ConfigError
+from crossfeed.demo.selection import is_locked, lock, make_logs
 from crossfeed.evaluation.baselines.official import find_clones
-from crossfeed.files import HeldElsewhereError, claim, locked, read_sealed
+from crossfeed.files import read_sealed
 from crossfeed.progress import console
-
-IDENTITY, LOCK = "paper.json", ".paper.lock"
 
 
 def run_paper(paper: PaperRun) -> dict[str, Any]:
     """Work through every chapter that is not done yet, and write the page; gives its numbers as plain data."""
     folder, settings = paper.folder, paper.settings
     find_clones(list(paper.clones))  # a folder that is no clone is refused before hours of work
-    try:
-        with locked(folder / LOCK, wait=False):
-            claim(folder, IDENTITY, settings.model_dump(mode="json"), "a run through the paper")
-            parts = chapters(paper)
-            seconds = run_chapters(folder, parts)
-            written = write_page(folder, settings, [(part.name, part.title) for part in parts])
-    except HeldElsewhereError:
-        raise ConfigError(
-            f"Another process works through the paper in {folder}.",
-            remedy="Wait for its end, or choose another folder with --out.",
-        ) from None
+    with sole_worker(folder, "paper", settings, "a run through the paper"):
+        parts = chapters(paper)
+        seconds = run_chapters(folder, parts)
+        written = write_page(folder, settings, [(part.name, part.title) for part in parts])
     ended = f"The end, after {seconds:.0f} s." if seconds >= 1 else "The end; nothing was left to do."
     console().print(f"\n{ended} {written.answer}")
     return {
@@ -44,13 +35,13 @@ def run_paper(paper: PaperRun) -> dict[str, Any]:
 def chapters(paper: PaperRun) -> list[Chapter]:
     """Every step in its order: what is decided on the source, then the lock, then what may look at the target."""
     seeds = paper.settings.seeds
-    told = [
+    told: list[tuple[str, str, Callable[[PaperRun], ChapterResult]]] = [
         ("tables", "Logs become tables by the paper's rule; the audit looks at both", source.tables),
         ("seal", "The target is sealed", source.seal),
         ("estimate", "Some steps are timed: how long it will take", source.estimate),
         ("search", f"Twenty candidates x {seeds} seeds compete on the source alone (App. A to C)", source.search),
         ("confirm", "More seeds, until the leader stands and has five", source.confirm),
-        ("lock", "The leader is locked", source.lock),
+        ("lock", "The leader is locked", lambda paper: lock(paper.folder)),
         ("initialisation", "Scratch, pretrained body, complete checkpoint (Table 2a)", source.initialisation),
         ("ablations", "One factor at a time (Table 2b)", source.ablations),
         ("no_latent", "The locked configuration without the latent objective", source.no_latent),
@@ -61,8 +52,12 @@ def chapters(paper: PaperRun) -> list[Chapter]:
         ("baselines", "What one would use instead, on the same windows (Fig. 6a)", target.baselines),
     ]
     if paper.settings.simulated:
-        told.insert(0, ("logs", "Two simulated machines write their logs", source.simulate))
+        told.insert(0, ("logs", "Two simulated machines write their logs", _simulate))
     if paper.clones:
         names = sorted(find_clones(list(paper.clones)))
         told.append(("_".join(names), f"The official code: {', '.join(names)} (App. E)", target.official))
     return [Chapter(name, title, partial(work, paper)) for name, title, work in told]
+
+
+def _simulate(paper: PaperRun) -> ChapterResult:
+    return make_logs(paper.folder, paper.settings.extent.logs, paper.settings.simulator_seed)
