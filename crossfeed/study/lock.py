@@ -102,7 +102,13 @@ def _seed_run(store: Store, candidate: str, rule: LockedSeed) -> Run:
 def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int) -> Declaration:
     """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
     locked, _ = verified_lock(store)
-    _refuse_after_release(store)
+    for released in store.entries("release"):
+        raise ConfigError(
+            f"The target was released on {released.time} (ledger entry {released.number}).",
+            expected="a declaration made while the target is sealed",
+            remedy="What is tried from now on has seen the target: report it as exploration. "
+            "Ablations declared before the release may still be opened.",
+        )
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
     declaration = Declaration(name, dict(arms), seeds)
@@ -129,18 +135,6 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     store.record("declaration", content)
     plan_runs(store, configs, range(seeds), declaration.stage)
     return declaration
-
-
-def _refuse_after_release(store: Store) -> None:
-    """A declaration is worth something only while nobody has the target's rows."""
-    released = store.entries("release")
-    if released:
-        raise ConfigError(
-            f"The target was released on {released[0].time} (ledger entry {released[0].number}).",
-            expected="a declaration made while the target is sealed",
-            remedy="What is tried from now on has seen the target: report it as exploration. "
-            "Ablations declared before the release may still be opened.",
-        )
 
 
 # One archive that a third party can verify without the data: database, lock, results and run artefacts.

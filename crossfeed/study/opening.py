@@ -54,29 +54,22 @@ def control_drift(store: Store, declaration: Declaration, locked: str) -> dict[s
     if declaration.arms[control]:
         return {}
     runs = [run for run in store.runs() if has_numbers(run)]
-    searched = {run.seed: _components(run) for run in runs if run.candidate == locked}
+    searched = {run.seed: run.outcome["bundle"]["components"] for run in runs if run.candidate == locked}
     return {
-        run.name: _drift(_components(run), searched[run.seed], searched.values(), _on_cpu(store, run))
+        run.name: _drift(run, searched[run.seed], searched.values(), _on_cpu(store, run))
         for run in runs
         if run.candidate == declaration.candidate(control) and run.seed in searched
     }
 
 
-def _drift(
-    repeated: Mapping[str, float], before: Mapping[str, float], seeds: Iterable[Mapping[str, float]], on_cpu: bool
-) -> Drift:
-    every = list(seeds)
-    found = []
+def _drift(run: Run, before: Mapping[str, float], seeds: Iterable[Mapping[str, float]], on_cpu: bool) -> Drift:
+    repeated, every, found = run.outcome["bundle"]["components"], list(seeds), []
     for name, value in before.items():
         apart = max(seed[name] for seed in every) - min(seed[name] for seed in every)
         least = COVERAGE_ON_GPU if name == "calibration" else ON_GPU * abs(value)
         allowed = ON_CPU * abs(value) if on_cpu else max(least, apart)
         found.append(Drift(name, value, repeated[name], max(allowed, 1e-12)))
     return max(found, key=lambda drift: drift.share)
-
-
-def _components(run: Run) -> dict[str, float]:
-    return dict(run.outcome["bundle"]["components"])
 
 
 def _on_cpu(store: Store, run: Run) -> bool:
@@ -94,7 +87,13 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         _refuse_a_second_one(store, purpose, "a declaration made beforehand (crossfeed study declare)")
     else:
         plan = declared(store, declaration)
-        _need_confirmatory_first(store)
+        # The control of an ablation is the locked model: its target score must not be seen before the one that counts.
+        if not vault.was_opened(store.entries()):
+            raise ConfigError(
+                "The confirmatory opening comes first, and it has no result yet.",
+                expected="crossfeed study unseal, carried out to its end, before any declared opening",
+                remedy="Unseal the locked model, then open for the declared ablation.",
+            )
         purpose = f"declared: {plan.name}"
         _refuse_a_second_one(store, purpose, "another declaration")
         runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
@@ -149,16 +148,6 @@ def _refuse_a_second_one(store: Store, purpose: str, way_out: str) -> None:
             f"The target was opened for this purpose on {done[0].time} (ledger entry {done[0].number}).",
             expected="one opening for each purpose",
             remedy=f"A further opening needs {way_out}.",
-        )
-
-
-def _need_confirmatory_first(store: Store) -> None:
-    """The control of an ablation is the locked model: its target score must not be seen before the one that counts."""
-    if not vault.was_opened(store.entries()):
-        raise ConfigError(
-            "The confirmatory opening comes first, and it has no result yet.",
-            expected="crossfeed study unseal, carried out to its end, before any declared opening",
-            remedy="Unseal the locked model, then open for the declared ablation.",
         )
 
 

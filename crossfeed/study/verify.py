@@ -18,7 +18,7 @@ from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.study.record.lockable import LOCK, holds
 from crossfeed.study.record.score import OUTCOME, artefacts
-from crossfeed.study.record.store import Store, code_hash, run_name, source_tables
+from crossfeed.study.record.store import Store, code_hash, run_name
 from crossfeed.training.folder import saved_config
 
 WEIGHTS_SUFFIX = ".safetensors"
@@ -54,10 +54,6 @@ def verify(store: Store, whole: bool = True) -> Verification:
     problems += _runs(store, history, whole) + _lock(store, history) + _results(store, history)
     if whole:
         problems += vault.damaged(store) + _tables(store)
-        try:
-            source_tables(store)
-        except CrossfeedError as error:
-            problems.append(error.found)
     return Verification(head, count, tuple(problems), tuple(_remarks(store, history, whole)))
 
 

@@ -11,8 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean, median, pstdev
+from statistics import fmean
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.files import file_hash
@@ -81,12 +83,10 @@ def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int
     valid = [run for run in outcomes if not run.invalid]
     weights = weights_of(valid)
     _check_finite(valid, weights)
-    totals = [COLLAPSE_PENALTY * run.collapsed + WEAK_COMMAND_PENALTY * run.weak_command for run in valid]
-    for name, weight in weights.items():
-        values = [_component(run, name, by) for run in valid]
-        standardised = _ordinary(values) if by == "paper" else _robust(values)
-        totals = [total + weight * value for total, value in zip(totals, standardised, strict=True)]
-    return {(run.candidate, run.seed): total for run, total in zip(valid, totals, strict=True)}
+    totals = np.array([COLLAPSE_PENALTY * run.collapsed + WEAK_COMMAND_PENALTY * run.weak_command for run in valid])
+    for name, weight in weights.items() if valid else ():
+        totals = totals + weight * _standardised([_component(run, name, by) for run in valid], by)
+    return {(run.candidate, run.seed): float(total) for run, total in zip(valid, totals, strict=True)}
 
 
 def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[CandidateScore]:
@@ -139,25 +139,15 @@ def _mean(values: Iterable[float]) -> float:
     return fmean(found) if found else math.inf
 
 
-def _ordinary(values: Sequence[float]) -> list[float]:
-    """Mean and standard deviation."""
-    return _standardised(values, fmean(values), pstdev(values)) if values else []
-
-
-def _robust(values: Sequence[float]) -> list[float]:
-    """Median and MAD; where more than half the values are equal the mean deviation stands in, so others still count."""
-    if not values:
-        return []
-    centre = median(values)
-    deviations = [abs(value - centre) for value in values]
-    return _standardised(values, centre, 1.4826 * median(deviations) or 1.2533 * fmean(deviations))
-
-
-def _standardised(values: Sequence[float], centre: float, spread: float) -> list[float]:
-    """A component that varies by rounding errors only says nothing and contributes nothing."""
-    if spread <= 1e-9 * max(abs(value) for value in values):
-        return [0.0] * len(values)
-    return [(value - centre) / spread for value in values]
+def _standardised(values: Sequence[float], by: Score) -> np.ndarray:
+    """By mean and standard deviation, or by median and MAD; where more than half the values are equal the mean
+    deviation stands in, so others still count. What varies by rounding errors only contributes nothing."""
+    each = np.array(values, dtype=float)
+    centre, spread = each.mean(), each.std()
+    if by == "robust":
+        away = np.abs(each - np.median(each))
+        centre, spread = np.median(each), 1.4826 * np.median(away) or 1.2533 * away.mean()
+    return (each - centre) / spread if spread > 1e-9 * np.abs(each).max() else np.zeros_like(each)
 
 
 def _component(run: RunOutcome, name: str, by: Score) -> float:
