@@ -11,7 +11,7 @@ from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.demo.paper.published import Number
-from crossfeed.demo.paper.target import NAME, PURPOSE
+from crossfeed.demo.paper.settings import NAME, PURPOSE
 from crossfeed.demo.results import TABLE
 from crossfeed.demo.selection import RESULT, STUDY, chosen_run, is_locked, opening
 from crossfeed.files import read_sealed

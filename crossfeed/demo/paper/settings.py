@@ -22,6 +22,9 @@ BASELINES = (
     "itransformer",
 )  # fmt: skip
 REVIN: dict[str, dict[str, Any]] = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
+NAME = "revin"
+PURPOSE = f"declared: {NAME}"
+LATENT = "no_latent.json"
 # Arms that isolate the latent objective: its term off, and the likelihood alone for one stage and for both.
 NO_LATENT = ("latent_weight_0", "likelihood_only", "likelihood_only_all_epochs")
 
