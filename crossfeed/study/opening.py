@@ -1,6 +1,9 @@
 """Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right.
 
-After the confirmatory result the target can be handed back; from then on nothing can be declared blind."""
+An opening for a declared ablation asks for the recorded verdict on its condition, and for a control that repeats the
+search runs of the locked candidate: otherwise more was changed than declared. After the confirmatory result the target
+can be handed back; from then on nothing can be declared blind.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,9 +20,6 @@ from crossfeed.study.record.declaration import CONDITION, Declaration, declared,
 from crossfeed.study.record.score import flags_of, has_numbers, rules_of
 from crossfeed.study.record.store import Run, Store, check_version, source_tables
 from crossfeed.training.run_config import RunConfig
-
-# Does the control arm of an ablation repeat the search runs of the locked candidate? If not, more was changed.
-
 
 # A CPU repeats a run but for rounding. A GPU adds in no fixed order, which training amplifies: there a repetition may
 # fall as far from the run it repeats as another seed would, and a component that hardly moves by this much. The

@@ -1,11 +1,14 @@
-"""The composite score of the paper and its robust twin, both computed from the per-run components alone.
+"""Outcomes of runs, the two scores that rank them, and the rules of each protocol, one of which says what decides.
+
+The composite score of the paper and its robust twin are both computed from the per-run components alone.
 
 Lower is better. Each component is standardised within the pool of valid runs, weighted and summed; a run whose latents
 collapsed after fine-tuning or whose forecasts hardly use the commands pays a penalty; a candidate's score is the mean
 over its valid seeds, of which it needs two to be ranked. The paper standardises by mean and standard deviation, so a
 single value in another unit flattens everybody else; the robust twin uses median and MAD, and a scale-free
 self-supervised component. A network without latents has no such component: in a pool of such runs it is left out, and
-the others share its weight."""
+the others share its weight.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +37,9 @@ WEIGHTS: dict[str, float] = {
 }
 COLLAPSE_PENALTY = 3.0
 WEAK_COMMAND_PENALTY = 1.0
+OUTCOME = "outcome.json"
+# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
+COLLAPSED = "latents collapsed"
 FEWEST_SEEDS = 2  # a single valid seed, as of the paper's large model, is no evidence
 
 
@@ -171,14 +177,6 @@ def _check_finite(runs: Sequence[RunOutcome], weights: Mapping[str, float]) -> N
             )
 
 
-# What runs leave behind, and what they bring to the ranking of candidates or a comparison of arms.
-
-
-OUTCOME = "outcome.json"
-# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
-COLLAPSED = "latents collapsed"
-
-
 def outcomes(store: Store, stages: Iterable[str] | None = None) -> list[RunOutcome]:
     """What the finished runs bring to the ranking."""
     wanted = None if stages is None else set(stages)
@@ -256,9 +254,6 @@ def artefacts(run_folder: Path) -> dict[str, str]:
     """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
     files = (path for path in sorted(run_folder.iterdir()) if path.is_file() and not path.name.startswith("."))
     return {path.name: file_hash(path) for path in files if path.name not in (OUTCOME, "log.txt")}
-
-
-# What the name of a protocol decides, and nothing else does: preset, score, lock, rule of ingest; and its candidates.
 
 
 LockedSeed = Literal["median", "best"]
