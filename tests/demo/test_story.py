@@ -3,9 +3,11 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,8 @@ def test_a_refused_lock_leaves_the_target_sealed_and_the_story_goes_on(
         (folder / path).unlink()
     for path in ("comparison", "forecast", "report", "released"):
         shutil.rmtree(folder / path)
+    with closing(sqlite3.connect(folder / "study" / "study.db")) as database, database:
+        database.execute("DELETE FROM ledger WHERE number >= (SELECT number FROM ledger WHERE kind = 'lock')")
     monkeypatch.setattr(Study, "refusals", lambda _: ["the leader still changes"])
     content = run_demo(folder, small)
     assert not content["locked"]

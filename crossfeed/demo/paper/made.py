@@ -4,6 +4,7 @@ Only recorded results are read. What was not made, or was refused, is simply mis
 """
 
 import json
+from collections import UserDict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -27,7 +28,7 @@ ARMS = ("control", "revin")
 OUTCOMES = ("clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl")
 
 
-class Made(dict[tuple[str, str], Number]):
+class Made(UserDict[tuple[str, str], Number]):
     """Numbers by row and column of one table; what is not known is left out."""
 
     def put(self, row: str, column: str, value: Any, **bounds: float | None) -> None:
