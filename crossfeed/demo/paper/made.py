@@ -18,7 +18,7 @@ from crossfeed.demo.selection import RESULT, STUDY, chosen_run, is_locked, openi
 from crossfeed.files import read_sealed
 from crossfeed.study.contrast import ContrastLine
 from crossfeed.study.record.declaration import CONFIRMATION, Confirmation
-from crossfeed.study.record.score import has_numbers, pool, rank, ranked
+from crossfeed.study.record.score import has_numbers, pool, rank
 from crossfeed.study.record.store import Run, source_tables
 from crossfeed.study.study import Study
 from crossfeed.windows.split_tables import DataConfig, SplitTables, count_windows
@@ -141,10 +141,7 @@ def _selection(study: Study) -> Made:
 
 
 def _search(study: Study) -> Made:
-    """Appendix C: components over valid seeds; ranks and scores in the discovery's pool and in the finalists' own.
-
-    Who has too few valid seeds to be ranked has no rank, as the paper's large model.
-    """
+    """Appendix C: components over valid seeds; ranks and scores of the discovery's pool and of the finalists'."""
     found, gated = Made(), study.config.training.health.latents[0]
     runs = [run for run in study.store.runs() if run.stage in ("search", "confirm")]
     for candidate in dict.fromkeys(run.candidate for run in runs):
@@ -160,9 +157,10 @@ def _search(study: Study) -> Made:
         among = Confirmation.recorded(entry.content).finalists
         pools["confirm"] = rank([run for run in pool(study.store) if run.candidate in among], "paper")
     for stage, lines in pools.items():
-        for place, line in enumerate(ranked(lines), start=1):
-            found.put(line.candidate, f"{stage}_rank", place)
-            found.put(line.candidate, f"{stage}_score", line.paper)
+        for place, line in enumerate(lines, start=1):
+            if line.seeds:
+                found.put(line.candidate, f"{stage}_rank", place)
+                found.put(line.candidate, f"{stage}_score", line.paper)
     return found
 
 
