@@ -26,13 +26,14 @@ LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"  # the ready study
 class MachineLine:
     """One held-out machine, beside the same machine when it was in training, and beside the last value.
 
-    RMSE in z-units of all machines' train rows. `difference` pairs the two by seed; above 0 it costs not to have seen
-    the machine. `leakage` says how well the trained machines can be told from the representation of the model without
-    this one, `leakage_of_inputs` from level and spread of what it was shown.
+    RMSE in z-units of all machines' train rows, over the sensors that another machine shows too. `difference` pairs the
+    two by seed; above 0 it costs not to have seen the machine. `leakage` says how well the trained machines can be told
+    from the representation of the model without this one, `leakage_of_inputs` from level and spread of what it saw.
     """
 
     machine: str
     windows: int
+    sensors: int
     seeds: int
     held_out: float
     held_out_spread: float
@@ -66,9 +67,11 @@ def _machine_line(
     machine: str, alone: Mapping[int, Mapping[str, Any]], trained: Mapping[int, Mapping[str, Any]]
 ) -> MachineLine:
     met = {seed: bundle["by_machine"][machine] for seed, bundle in alone.items()}
-    known = {seed: bundle["by_machine"][machine] for seed, bundle in trained.items()}
+    # On the sensors that other machines show as well: for the rest a model that never saw this one has no scale.
+    judged = list(next(iter(met.values()))["by_channel"])
+    known = {seed: _rmse_over(bundle["by_machine"][machine]["by_channel"], judged) for seed, bundle in trained.items()}
     errors = [scores["rmse"] for scores in met.values()]
-    pairs = [met[seed]["rmse"] - known[seed]["rmse"] for seed in met if seed in known]
+    pairs = [met[seed]["rmse"] - known[seed] for seed in met if seed in known]
     probes = [bundle["invariance"] for bundle in alone.values() if bundle["invariance"]]
     first = next(iter(met.values()))
     return MachineLine(
@@ -77,7 +80,8 @@ def _machine_line(
         seeds=len(met),
         held_out=_mean_of(errors),
         held_out_spread=stdev(errors) if len(errors) > 1 else math.nan,
-        trained=_mean_of([scores["rmse"] for scores in known.values()]),
+        sensors=len(judged),
+        trained=_mean_of(list(known.values())),
         difference=_mean_of(pairs),
         persistence=first["persistence_rmse"],
         beats_persistence=sum(scores["rmse"] < scores["persistence_rmse"] for scores in met.values()),
@@ -87,6 +91,12 @@ def _machine_line(
             [(probe["accuracy_from_inputs"] - probe["chance"]) / (1.0 - probe["chance"]) for probe in probes]
         ),
     )
+
+
+def _rmse_over(rows: Mapping[str, Mapping[str, Any]], channels: Sequence[str]) -> float:
+    """RMSE over the entries of some channels."""
+    count = sum(rows[name]["count"] for name in channels)
+    return math.sqrt(sum(rows[name]["count"] * rows[name]["rmse"] ** 2 for name in channels) / count)
 
 
 def _mean_of(values: Sequence[float] | np.ndarray) -> float:
