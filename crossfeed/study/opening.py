@@ -87,13 +87,7 @@ def unseal(store: Store, declaration: str | None = None) -> dict[str, Any]:
         _refuse_a_second_one(store, purpose, "a declaration made beforehand (crossfeed study declare)")
     else:
         plan = declared(store, declaration)
-        # The control of an ablation is the locked model: its target score must not be seen before the one that counts.
-        if not vault.was_opened(store.entries()):
-            raise ConfigError(
-                "The confirmatory opening comes first, and it has no result yet.",
-                expected="crossfeed study unseal, carried out to its end, before any declared opening",
-                remedy="Unseal the locked model, then open for the declared ablation.",
-            )
+        _need_confirmatory_first(store)
         purpose = f"declared: {plan.name}"
         _refuse_a_second_one(store, purpose, "another declaration")
         runs = [run for run in store.runs() if run.stage == plan.stage and has_numbers(run)]
@@ -148,6 +142,16 @@ def _refuse_a_second_one(store: Store, purpose: str, way_out: str) -> None:
             f"The target was opened for this purpose on {done[0].time} (ledger entry {done[0].number}).",
             expected="one opening for each purpose",
             remedy=f"A further opening needs {way_out}.",
+        )
+
+
+def _need_confirmatory_first(store: Store) -> None:
+    """The control of an ablation is the locked model: its target score must not be seen before the one that counts."""
+    if not vault.was_opened(store.entries()):
+        raise ConfigError(
+            "The confirmatory opening comes first, and it has no result yet.",
+            expected="crossfeed study unseal, carried out to its end, before any declared opening",
+            remedy="Unseal the locked model, then open for the declared ablation.",
         )
 
 
