@@ -29,9 +29,9 @@ from crossfeed.logs.log_formats import log_format_named
 from crossfeed.logs.pipeline import ingest
 from crossfeed.progress import be_quiet
 from crossfeed.sim.simulate import simulate_pair
-from crossfeed.study.lock import export
 from crossfeed.study.record.score import PROTOCOLS, rules_of
 from crossfeed.study.study import Study
+from crossfeed.study.verify import export
 
 SETTINGS: dict[str, Any] = {
     "model.context": 16,

@@ -19,9 +19,9 @@ from crossfeed.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from crossfeed.study.lock import Weights
     from crossfeed.study.record.score import LockedSeed
     from crossfeed.study.study import Study
+    from crossfeed.study.verify import Weights
 
 app = typer.Typer(
     name="study",
@@ -215,7 +215,7 @@ def verify(
     """
     from crossfeed.cli.render.printing import print_result
     from crossfeed.cli.render.results import show_verification
-    from crossfeed.study.lock import verify_anything
+    from crossfeed.study.verify import verify_anything
 
     found = verify_anything(folder)
     print_result(found, json, lambda: show_verification(found))
@@ -233,8 +233,8 @@ def export(
 
     Example: crossfeed study export mystudy study.tar.gz --weights locked
     """
-    from crossfeed.study.lock import export
     from crossfeed.study.record.store import Store
+    from crossfeed.study.verify import export
 
     typer.echo(f"Wrote {export(Store(folder), archive, cast('Weights', weights))}.")
 

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,8 +11,8 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from crossfeed.configuration import CheckedForm
-from crossfeed.errors import CrossfeedError
-from crossfeed.files import write_json
+from crossfeed.errors import ConfigError, CrossfeedError
+from crossfeed.files import HeldElsewhereError, claim, locked, write_json
 from crossfeed.progress import console
 
 NOTES = "chapters"
@@ -33,6 +34,20 @@ class Chapter:
     name: str
     title: str
     work: Callable[[], ChapterResult]
+
+
+@contextmanager
+def sole_worker(folder: Path, name: str, settings: CheckedForm, what: str) -> Iterator[None]:
+    """Nobody else works in this folder meanwhile, and it is bound to these settings."""
+    try:
+        with locked(folder / f".{name}.lock", wait=False):
+            claim(folder, f"{name}.json", settings.model_dump(mode="json"), what)
+            yield
+    except HeldElsewhereError:
+        raise ConfigError(
+            f"Another process works on {what} in {folder}.",
+            remedy="Wait for its end, or choose another folder with --out.",
+        ) from None
 
 
 def run_chapters(folder: Path, chapters: Sequence[Chapter]) -> float:

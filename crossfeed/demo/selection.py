@@ -3,10 +3,10 @@
 import json
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crossfeed.configuration import override
 from crossfeed.demo.chapter import CANDIDATES, JOBS, MINIMUM_SEEDS, MOST_SEEDS, SEEDS, ChapterResult, DemoSettings
@@ -19,6 +19,12 @@ from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.table import Group, Table
 from crossfeed.show.tables import plural
 from crossfeed.study.study import Study
+
+if TYPE_CHECKING:
+    from crossfeed.sim.simulate import Scale
+
+# The demo's two tables: a simulated pair, or real logs of one machine divided into runs to learn from and to seal.
+
 
 SOURCE, TARGET, RAW = "source.parquet", "target.parquet", "raw"
 FEWEST_RUNS = 4
@@ -48,11 +54,11 @@ DIVISIONS = {
 }  # fmt: skip
 
 
-def make_logs(folder: Path, settings: DemoSettings) -> ChapterResult:
-    """Let the two simulated machines write their logs."""
+def make_logs(folder: Path, scale: "str | Scale", seed: int) -> ChapterResult:
+    """Let the two simulated machines write logs in the native formats of the two data sets."""
     from crossfeed.sim.simulate import simulate_pair
 
-    logs = simulate_pair(folder / RAW, "demo", settings.seed)
+    logs = simulate_pair(folder / RAW, scale, seed)
     files = sum(len(log.files) for log in logs)
     rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
     return ChapterResult(f"{rows} in {files} files, each in its own format and units", (RAW,))
@@ -110,31 +116,39 @@ RESULT, RELEASED = "study/results/target-1.json", "released/target.parquet"
 
 def prepare(folder: Path, settings: DemoSettings) -> ChapterResult:
     """Logs become tables, and the audit looks at both."""
+    return audited(folder, *make_tables(folder, settings))
+
+
+def audited(folder: Path, source: Table, target: Table) -> ChapterResult:
+    """What the audit finds in both tables is told; the study decides what it refuses."""
     from crossfeed.windows.audits.run import audit
 
-    source, target = make_tables(folder, settings)
     found = audit([folder / SOURCE, folder / TARGET])
     write_sealed(folder / AUDIT, found.to_dict())
-    shared = int(target.present().sum())
     told = (
-        f"source {len(source):,} rows with {int(source.present().sum())} sensors, target {len(target):,} rows with "
-        f"{shared} of them; audit: {plural(len(found.of('violation')), 'violation')}, "
+        f"source {len(source):,} rows with {len(source.shown())} sensors, target {len(target):,} rows with "
+        f"{len(target.shown())}; audit: {plural(len(found.of('violation')), 'violation')}, "
         f"{plural(len(found.of('warning')), 'warning')}"
     )
     return ChapterResult(told, (SOURCE, AUDIT))
 
 
 def seal(folder: Path, settings: DemoSettings) -> ChapterResult:
-    """Begin the study; from here on nothing can read the target."""
+    """Begin the demo's study by our protocol."""
+    return begin_study(
+        folder, lambda: make_tables(folder, settings),
+        protocol="crossfeed", size="tiny", settings=settings.model, minimum_seeds=MINIMUM_SEEDS,
+    )  # fmt: skip
+
+
+def begin_study(folder: Path, make: Callable[[], object], **how: Any) -> ChapterResult:
+    """Begin the study, making the tables again where a stop lost them; from here on nothing can read the target."""
     beginning = folder / f".{STUDY}.partial"
     if not (folder / STUDY).exists():
         shutil.rmtree(beginning, ignore_errors=True)
         if not (folder / TARGET).exists():
-            make_tables(folder, settings)
-        Study.init(
-            beginning, [folder / SOURCE], [folder / TARGET],
-            protocol="crossfeed", size="tiny", settings=settings.model, minimum_seeds=MINIMUM_SEEDS,
-        )  # fmt: skip
+            make()
+        Study.init(beginning, [folder / SOURCE], [folder / TARGET], **how)
         beginning.rename(folder / STUDY)
     study = Study(folder / STUDY)
     (sealed,) = study.protocol["vault"]
@@ -173,15 +187,15 @@ def confirm(folder: Path) -> ChapterResult:
 def lock(folder: Path) -> ChapterResult:
     """Freeze the leader, or keep the reasons why the protocol refuses."""
     study = Study(folder / STUDY)
-    if (folder / LOCK).exists():
-        return ChapterResult("the lock stands", (LOCK,))
-    reasons = study.refusals()
-    if reasons:
-        write_json(folder / REFUSAL, reasons)
-        return ChapterResult(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
-    content = study.lock()
+    if not is_locked(folder):
+        reasons = [] if study.store.entries("lock") else study.refusals()
+        if reasons:
+            write_json(folder / REFUSAL, reasons)
+            return ChapterResult(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
+        study.lock()
+    content = study.store.entries("lock")[-1].content
     return ChapterResult(
-        f"{content['candidate']}, seed {content['seed']} (the median one), frozen by five hashes; "
+        f"{content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one), frozen by five hashes; "
         f"checkpoint {content['checkpoint_sha256'][:12]}",
         (LOCK,),
     )

@@ -5,40 +5,29 @@ from pathlib import Path
 from typing import Any
 
 from crossfeed.demo import results, selection
-from crossfeed.demo.chapter import CANDIDATES, SEEDS, Chapter, ChapterResult, DemoSettings, run_chapters
+from crossfeed.demo.chapter import CANDIDATES, SEEDS, Chapter, ChapterResult, DemoSettings, run_chapters, sole_worker
 from crossfeed.demo.results import HEADLINE, headline
 from crossfeed.demo.selection import make_logs
-from crossfeed.errors import ConfigError
-from crossfeed.files import HeldElsewhereError, claim, locked, read_sealed
+from crossfeed.files import read_sealed
 from crossfeed.progress import console
 
-IDENTITY, LOCK, REPORT = "demo.json", ".demo.lock", "report/report.html"
+REPORT = "report/report.html"
 
 
 def run_demo(folder: Path | str, settings: DemoSettings) -> dict[str, Any]:
     """Tell the whole story in `folder`; what is there already is told from memory. Gives the headline."""
-    folder = Path(folder)
-    try:
-        with locked(folder / LOCK, wait=False):
-            return _run(folder, settings)
-    except HeldElsewhereError:
-        raise ConfigError(
-            f"Another process tells the demo in {folder}.",
-            remedy="Wait for its end, or choose another folder with --out.",
-        ) from None
-
-
-def _run(folder: Path, settings: DemoSettings) -> dict[str, Any]:
     import torch
 
-    claim(folder, IDENTITY, settings.model_dump(mode="json"), "a demo")
-    console().print(f"From the logs of machine A to forecasts on machine B. Everything stays in [bold]{folder}/[/].\n")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the same numbers everywhere; two processes side by side do the long work
-    try:
-        seconds = run_chapters(folder, chapters(folder, settings))
-    finally:
-        torch.set_num_threads(threads)
+    folder, threads = Path(folder), torch.get_num_threads()
+    with sole_worker(folder, "demo", settings, "a demo"):
+        console().print(
+            f"From the logs of machine A to forecasts on machine B. Everything stays in [bold]{folder}/[/].\n"
+        )
+        torch.set_num_threads(1)  # the same numbers everywhere; two processes side by side do the long work
+        try:
+            seconds = run_chapters(folder, chapters(folder, settings))
+        finally:
+            torch.set_num_threads(threads)
     console().print(f"\nThe end, after {seconds:.0f} s." if seconds >= 1 else "\nThe end; nothing was left to do.")
     return {**read_sealed(folder / HEADLINE), "report": str(folder / REPORT)}
 
@@ -46,7 +35,8 @@ def _run(folder: Path, settings: DemoSettings) -> dict[str, Any]:
 def chapters(folder: Path, settings: DemoSettings) -> list[Chapter]:
     """Real logs need no simulator and have none to ask; everything else is the same."""
     simulated = settings.simulated
-    first = Chapter("logs", "Two simulated machines write their logs", partial(make_logs, folder, settings))
+    write_logs = partial(make_logs, folder, "demo", settings.seed)
+    first = Chapter("logs", "Two simulated machines write their logs", write_logs)
     last_but_one = Chapter(
         "counterfactual", "Changed commands, judged by the simulator", partial(results.counterfactual, folder)
     )

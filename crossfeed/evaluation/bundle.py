@@ -186,6 +186,7 @@ def _by_machine(forecaster: WorldModelForecaster, tables: Sequence[Table], confi
         anchor = _anchor(scores, data)
         found[machine] = {
             **scores.metrics(),
+            "by_channel": scores.by("channel"),
             "windows": len(data.windows),
             "persistence_rmse": anchor["persistence_rmse"],
             "left_out": machine in config.data.leave_out,

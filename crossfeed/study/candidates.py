@@ -12,50 +12,17 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.record.score import rules_of
 from crossfeed.training.run_config import RunConfig
 
-# The twenty candidates of the paper (Appendices A and B): names, and what each changes of the preset.
-
-
 Settings = dict[str, Any]
+LISTS = Path(str(files("crossfeed.study")))
 
 
-def weights(**values: float) -> Settings:
-    """Weights of loss terms under their dotted names."""
-    return {f"objectives.weights.{name}": value for name, value in values.items()}
+def _paper_settings() -> dict[str, Settings]:
+    """The twenty candidates of the paper: names, and what each changes of the preset."""
+    content = yaml.safe_load((LISTS / "paper_candidates.yaml").read_text(encoding="utf-8"))
+    return {name: leaves(settings) for name, settings in content.items() if not name.startswith(".")}
 
 
-_TOKEN: Settings = {"model.predictor.injection": "token", "model.predictor.conditioning": "mean"}
-_MIXED: Settings = {"masks.mode": "mixed", "masks.ratio": 0.35}
-# Slots read the commands by attention; the reference of the later candidates.
-_ATTENTION: Settings = _MIXED | {"model.predictor.injection": "cross_attention"}
-# The teacher slows down.
-_SCHEDULED: Settings = _ATTENTION | {"training.ema_momentum": 0.99, "training.ema_final_momentum": 0.9999}
-# Median and interquartile range without a floor, which shows the paper's pathology.
-_ROBUST: Settings = _SCHEDULED | {"data.normaliser": "robust", "data.robust_floor": 0.0}
-
-PAPER_CANDIDATES: dict[str, Settings] = {
-    "plain_control": _TOKEN | _MIXED | weights(vicreg=0.0, schema=0.0, recovery=0.0),
-    "per_horizon_vicreg": _TOKEN | _MIXED | weights(schema=0.0, recovery=0.0),
-    "schema_consistency": _TOKEN | weights(recovery=0.0),
-    "schema_and_command_recovery": _TOKEN,  # the configuration the paper locked
-    "film_command": _MIXED | {"model.predictor.injection": "film", "model.predictor.conditioning": "mean"},
-    "cross_attention_command": _ATTENTION,
-    "event_masking": _ATTENTION | {"masks.mode": "event"},
-    # No heavier than others, since their code ignored the ratio.
-    "heavy_channel_masking": _ATTENTION | {"masks.mode": "channel", "masks.channel_drop": 0.15} | weights(schema=0.2),
-    "light_mixed_masking": _ATTENTION | {"masks.ratio": 0.2},
-    "latent_layer_norm": _ATTENTION | {"objectives.latent_layer_norm": True},
-    "pooled_vicreg": _ATTENTION | {"objectives.regularise": "pooled", "objectives.latent_target": "pooled"},
-    "low_latent_weight": _ATTENTION | weights(latent=0.5),
-    "high_latent_weight": _ATTENTION | weights(latent=2.0),
-    "scheduled_ema": _SCHEDULED,
-    "robust_normalisation": _ROBUST,
-    "compact_model": _SCHEDULED,
-    "medium_wide_model": _SCHEDULED,
-    "large_model": _SCHEDULED,
-    # The complete pretrained checkpoint is taken over, untrained head included.
-    "loaded_head_control": _SCHEDULED | {"training.initialisation": "complete_checkpoint"},
-    "full_candidate": _ROBUST | weights(schema=0.2, recovery=0.1),  # everything at once
-}
+PAPER_CANDIDATES = _paper_settings()
 # Factors for width, heads, encoder layers and predictor layers of the candidates that have another size.
 SIZES = {
     "compact_model": (0.5, 0.5, 4 / 6, 0.5),
@@ -85,13 +52,10 @@ def _resized(base: RunConfig, width: float, heads: float, layers: float, predict
     }
 
 
-_LISTS = Path(str(files("crossfeed.study")))
-
-
 def candidates_of(protocol: str, base: RunConfig) -> dict[str, RunConfig]:
     """Who is searched under a protocol: the paper's twenty, or the list of this package."""
     name = rules_of(protocol).preset
-    return paper_candidates(base) if name == "paper" else from_yaml(_LISTS / f"{name}_candidates.yaml", base)
+    return paper_candidates(base) if name == "paper" else from_yaml(LISTS / f"{name}_candidates.yaml", base)
 
 
 def from_yaml(path: Path, base: RunConfig) -> dict[str, RunConfig]:

@@ -8,7 +8,7 @@ same windows.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,14 @@ LEAVE_ONE_OUT, ALL_MACHINES = "leave-one-out", "all_machines"  # the ready study
 class MachineLine:
     """One held-out machine, beside the same machine when it was in training, and beside the last value.
 
-    RMSE in z-units of all machines' train rows. `difference` pairs the two by seed; above 0 it costs not
-    to have seen the machine.
-    `leakage` says how well the trained machines can be told from the representation of the model without this one.
+    RMSE in z-units of all machines' train rows, over the sensors that another machine shows too. `difference` pairs the
+    two by seed; above 0 it costs not to have seen the machine. `leakage` says how well the trained machines can be told
+    from the representation of the model without this one, `leakage_of_inputs` from level and spread of what it saw.
     """
 
     machine: str
     windows: int
+    sensors: int
     seeds: int
     held_out: float
     held_out_spread: float
@@ -42,18 +43,19 @@ class MachineLine:
     beats_persistence: int
     coverage90: float
     leakage: float
+    leakage_of_inputs: float
 
 
 def machine_lines(store: Store) -> list[MachineLine]:
     """Every machine of the fleet that was left out in at least one finished run; empty without the ready study."""
     runs = [run for run in store.runs() if has_numbers(run)]
-    trained = _by_seed(runs, ALL_MACHINES)
-    lines = []
-    for machine in machines_of(store):
-        alone = _by_seed(runs, f"without_{machine}")
-        if alone:
-            lines.append(_machine_line(machine, alone, trained))
-    return lines
+
+    def of_arm(arm: str) -> dict[int, dict[str, Any]]:
+        return {run.seed: run.outcome["bundle"] for run in runs if run.candidate == f"{LEAVE_ONE_OUT}.{arm}"}
+
+    trained = of_arm(ALL_MACHINES)
+    arms = {machine: of_arm(f"without_{machine}") for machine in machines_of(store)}
+    return [_machine_line(machine, alone, trained) for machine, alone in arms.items() if alone]
 
 
 def machines_of(store: Store) -> list[str]:
@@ -61,36 +63,44 @@ def machines_of(store: Store) -> list[str]:
     return list(dict.fromkeys(name for source in store.protocol()["sources"] for name in source["machines"]))
 
 
-def _by_seed(runs: Sequence[Run], arm: str) -> dict[int, Mapping[str, Any]]:
-    return {run.seed: run.outcome["bundle"] for run in runs if run.candidate == f"{LEAVE_ONE_OUT}.{arm}"}
-
-
 def _machine_line(
     machine: str, alone: Mapping[int, Mapping[str, Any]], trained: Mapping[int, Mapping[str, Any]]
 ) -> MachineLine:
     met = {seed: bundle["by_machine"][machine] for seed, bundle in alone.items()}
-    known = {seed: bundle["by_machine"][machine] for seed, bundle in trained.items()}
+    # On the sensors that other machines show as well: for the rest a model that never saw this one has no scale.
+    judged = list(next(iter(met.values()))["by_channel"])
+    known = {seed: _rmse_over(bundle["by_machine"][machine]["by_channel"], judged) for seed, bundle in trained.items()}
     errors = [scores["rmse"] for scores in met.values()]
-    pairs = [met[seed]["rmse"] - known[seed]["rmse"] for seed in met if seed in known]
-    leakages = [bundle["invariance"]["leakage"] for bundle in alone.values() if bundle["invariance"]]
+    pairs = [met[seed]["rmse"] - known[seed] for seed in met if seed in known]
+    probes = [bundle["invariance"] for bundle in alone.values() if bundle["invariance"]]
     first = next(iter(met.values()))
     return MachineLine(
         machine=machine,
         windows=first["windows"],
         seeds=len(met),
-        held_out=fmean(errors),
+        held_out=_mean_of(errors),
         held_out_spread=stdev(errors) if len(errors) > 1 else math.nan,
-        trained=_mean_of([scores["rmse"] for scores in known.values()]),
+        sensors=len(judged),
+        trained=_mean_of(list(known.values())),
         difference=_mean_of(pairs),
         persistence=first["persistence_rmse"],
         beats_persistence=sum(scores["rmse"] < scores["persistence_rmse"] for scores in met.values()),
         coverage90=_mean_of([scores["coverage90"] for scores in met.values() if scores["coverage90"] is not None]),
-        leakage=_mean_of(leakages),
+        leakage=_mean_of([probe["leakage"] for probe in probes]),
+        leakage_of_inputs=_mean_of(
+            [(probe["accuracy_from_inputs"] - probe["chance"]) / (1.0 - probe["chance"]) for probe in probes]
+        ),
     )
 
 
-def _mean_of(values: Sequence[float]) -> float:
-    return fmean(values) if values else math.nan
+def _rmse_over(rows: Mapping[str, Mapping[str, Any]], channels: Sequence[str]) -> float:
+    """RMSE over the entries of some channels."""
+    count = sum(rows[name]["count"] for name in channels)
+    return math.sqrt(sum(rows[name]["count"] * rows[name]["rmse"] ** 2 for name in channels) / count)
+
+
+def _mean_of(values: Sequence[float] | np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
 
 
 # The components of the score (self-supervised ones under the suite's masks, so that arms can be paired), how much
@@ -182,32 +192,23 @@ def _lines(name: str, metric: str, runs: Mapping[str, Mapping[int, Run]]) -> lis
     if not seeds:
         return lines
     for found in paired_tests(values, reference):
-        pairs = values[found.second] - values[reference]
+        arm = found.second
+        pairs = values[arm] - values[reference]
         pairs = pairs[np.isfinite(pairs)]
         interval = bootstrap(np.stack([pairs, np.ones_like(pairs)], 1), _mean) if len(pairs) else None
-        lines.append(
-            _line(
-                name, metric, found.second, values[found.second], runs[found.second],
-                difference=float(pairs.mean()) if len(pairs) else math.nan,
-                low=interval.low if interval else None,
-                high=interval.high if interval else None,
-                wins=int((pairs > 0.0 if metric in HIGHER_IS_BETTER else pairs < 0.0).sum()),
-                seeds=found.units,
-                p=found.p_sign_flip,
-                p_holm=found.p_holm,
-                floor=found.floor,
-                verdict=found.verdict,
-            )
-        )  # fmt: skip
+        tested = {
+            "difference": _mean_of(pairs), "low": interval and interval.low, "high": interval and interval.high,
+            "wins": int((pairs > 0.0 if metric in HIGHER_IS_BETTER else pairs < 0.0).sum()), "seeds": found.units,
+            "p": found.p_sign_flip, "p_holm": found.p_holm, "floor": found.floor, "verdict": found.verdict,
+        }  # fmt: skip
+        lines.append(_line(name, metric, arm, values[arm], runs[arm], **tested))
     return lines
 
 
 def _line(
     name: str, metric: str, arm: str, values: np.ndarray, by_seed: Mapping[int, Run], **tested: Any
 ) -> ContrastLine:
-    known = values[np.isfinite(values)]
-    ratios = [run.outcome["bundle"]["command_ratio"] for run in by_seed.values()]
-    fallen = [run.outcome["invalid"] or run.outcome["bundle"]["collapsed"] for run in by_seed.values()]
+    known, outcomes = values[np.isfinite(values)], [run.outcome for run in by_seed.values()]
     untested: dict[str, Any] = {
         "difference": math.nan, "low": None, "high": None, "wins": 0, "seeds": len(known), "p": math.nan,
         "p_holm": math.nan, "floor": math.nan, "verdict": "the reference",
@@ -216,10 +217,10 @@ def _line(
         contrast=name,
         metric=metric,
         arm=arm,
-        mean=float(known.mean()) if len(known) else math.nan,
+        mean=_mean_of(known),
         deviation=float(known.std(ddof=1)) if len(known) > 1 else math.nan,
-        collapsed_seeds=sum(map(bool, fallen)),
-        command_ratio=float(np.mean(ratios)) if ratios else math.nan,
+        collapsed_seeds=sum(bool(one["invalid"] or one["bundle"]["collapsed"]) for one in outcomes),
+        command_ratio=_mean_of([one["bundle"]["command_ratio"] for one in outcomes]),
         **(untested | tested),
     )
 

@@ -1,15 +1,12 @@
-"""The lock: the confirmed leader frozen by five hashes that an opening must find again."""
+"""The lock: the confirmed leader frozen by five hashes that an opening finds again; ablations are declared on it."""
 
 import hashlib
-import tarfile
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from crossfeed.configuration import override
-from crossfeed.errors import CheckpointError, ConfigError, StorageError
-from crossfeed.files import atomic_file, file_hash, write_json
+from crossfeed.errors import CheckpointError, ConfigError
+from crossfeed.files import file_hash, write_json
 from crossfeed.model.model_file import read_model_file
 from crossfeed.study import vault
 from crossfeed.study.record import ledger
@@ -18,7 +15,6 @@ from crossfeed.study.record.lockable import LOCK, holds, refusals
 from crossfeed.study.record.score import LockedSeed, pool, rules_of, run_scores, score_of
 from crossfeed.study.record.store import Run, Store, code_hash, source_tables
 from crossfeed.study.search import plan_runs, without_seed
-from crossfeed.study.verify import WEIGHTS_SUFFIX, Verification, verify
 from crossfeed.training.run_config import RunConfig
 
 
@@ -96,13 +92,16 @@ def _seed_run(store: Store, candidate: str, rule: LockedSeed) -> Run:
     return ordered[(len(ordered) - 1) // 2 if rule == "median" else 0]
 
 
-# Declare an ablation: written down before any of its runs exists.
-
-
 def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: int) -> Declaration:
     """Write a declaration to the ledger and plan its runs; each arm is the locked configuration with some settings."""
     locked, _ = verified_lock(store)
-    _refuse_after_release(store)
+    for released in store.entries("release"):
+        raise ConfigError(
+            f"The target was released on {released.time} (ledger entry {released.number}).",
+            expected="a declaration made while the target is sealed",
+            remedy="What is tried from now on has seen the target: report it as exploration. "
+            "Ablations declared before the release may still be opened.",
+        )
     if len(arms) < 2:
         raise ConfigError("An ablation needs a control and at least one variant.", expected="two or more arms")
     declaration = Declaration(name, dict(arms), seeds)
@@ -129,63 +128,3 @@ def declare(store: Store, name: str, arms: Mapping[str, dict[str, Any]], seeds: 
     store.record("declaration", content)
     plan_runs(store, configs, range(seeds), declaration.stage)
     return declaration
-
-
-def _refuse_after_release(store: Store) -> None:
-    """A declaration is worth something only while nobody has the target's rows."""
-    released = store.entries("release")
-    if released:
-        raise ConfigError(
-            f"The target was released on {released[0].time} (ledger entry {released[0].number}).",
-            expected="a declaration made while the target is sealed",
-            remedy="What is tried from now on has seen the target: report it as exploration. "
-            "Ablations declared before the release may still be opened.",
-        )
-
-
-# One archive that a third party can verify without the data: database, lock, results and run artefacts.
-
-
-Weights = Literal["all", "locked", "none"]
-
-# Tables and vault stay at home; locks and logs are of no use elsewhere.
-_KEPT = ("runs", "results", "lock.json")
-
-
-def export(store: Store, archive: Path, weights: Weights = "all") -> Path:
-    """Write the archive; the database is copied as it is after everything in its log has been folded in.
-
-    Weights are nearly all of its size: it can hold those of every run, of the locked one or none.
-    """
-    if weights not in get_args(Weights):
-        raise ConfigError(f"An archive cannot hold the weights '{weights}'.", expected=", ".join(get_args(Weights)))
-    with store.transaction() as connection:
-        connection.execute("SELECT 1")
-    with store.reading() as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    locked = [entry.content["run"] for entry in store.entries("lock")]
-
-    def wanted(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        path = Path(item.name)
-        kept = weights == "all" or (weights == "locked" and path.parent.name in locked)
-        return item if kept or path.suffix != WEIGHTS_SUFFIX else None
-
-    with atomic_file(archive) as temporary, tarfile.open(temporary, "w:gz") as tar:
-        tar.add(store.path, "study/study.db")
-        for name in _KEPT:
-            if (store.folder / name).exists():
-                tar.add(store.folder / name, f"study/{name}", filter=wanted)
-    return archive
-
-
-def verify_anything(path: Path) -> Verification:
-    """Check a study folder whole, or everything that is in an exported archive."""
-    if not path.is_file():
-        return verify(Store(path))
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            with tarfile.open(path) as tar:
-                tar.extractall(scratch, filter="data")
-        except (OSError, EOFError, tarfile.TarError) as error:
-            raise StorageError(f"The archive {path} cannot be read: {error}.") from error
-        return verify(Store(Path(scratch) / "study"), whole=False)

@@ -1,6 +1,9 @@
 """Opening the vault: verified, recorded and synced to disk before the first target row is read; once per right.
 
-After the confirmatory result the target can be handed back; from then on nothing can be declared blind."""
+An opening for a declared ablation asks for the recorded verdict on its condition, and for a control that repeats the
+search runs of the locked candidate: otherwise more was changed than declared. After the confirmatory result the target
+can be handed back; from then on nothing can be declared blind.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,9 +20,6 @@ from crossfeed.study.record.declaration import CONDITION, Declaration, declared,
 from crossfeed.study.record.score import flags_of, has_numbers, rules_of
 from crossfeed.study.record.store import Run, Store, check_version, source_tables
 from crossfeed.training.run_config import RunConfig
-
-# Does the control arm of an ablation repeat the search runs of the locked candidate? If not, more was changed.
-
 
 # A CPU repeats a run but for rounding. A GPU adds in no fixed order, which training amplifies: there a repetition may
 # fall as far from the run it repeats as another seed would, and a component that hardly moves by this much. The
@@ -54,29 +54,22 @@ def control_drift(store: Store, declaration: Declaration, locked: str) -> dict[s
     if declaration.arms[control]:
         return {}
     runs = [run for run in store.runs() if has_numbers(run)]
-    searched = {run.seed: _components(run) for run in runs if run.candidate == locked}
+    searched = {run.seed: run.outcome["bundle"]["components"] for run in runs if run.candidate == locked}
     return {
-        run.name: _drift(_components(run), searched[run.seed], searched.values(), _on_cpu(store, run))
+        run.name: _drift(run, searched[run.seed], searched.values(), _on_cpu(store, run))
         for run in runs
         if run.candidate == declaration.candidate(control) and run.seed in searched
     }
 
 
-def _drift(
-    repeated: Mapping[str, float], before: Mapping[str, float], seeds: Iterable[Mapping[str, float]], on_cpu: bool
-) -> Drift:
-    every = list(seeds)
-    found = []
+def _drift(run: Run, before: Mapping[str, float], seeds: Iterable[Mapping[str, float]], on_cpu: bool) -> Drift:
+    repeated, every, found = run.outcome["bundle"]["components"], list(seeds), []
     for name, value in before.items():
         apart = max(seed[name] for seed in every) - min(seed[name] for seed in every)
         least = COVERAGE_ON_GPU if name == "calibration" else ON_GPU * abs(value)
         allowed = ON_CPU * abs(value) if on_cpu else max(least, apart)
         found.append(Drift(name, value, repeated[name], max(allowed, 1e-12)))
     return max(found, key=lambda drift: drift.share)
-
-
-def _components(run: Run) -> dict[str, float]:
-    return dict(run.outcome["bundle"]["components"])
 
 
 def _on_cpu(store: Store, run: Run) -> bool:

@@ -9,9 +9,11 @@ and `no-latent` are what the paper lacks: how much to drop, and whether the late
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crossfeed.configuration import override
+import yaml
+
+from crossfeed.configuration import leaves, override
 from crossfeed.errors import ConfigError
-from crossfeed.study.candidates import PAPER_CANDIDATES, Settings, weights
+from crossfeed.study.candidates import LISTS, PAPER_CANDIDATES, Settings
 from crossfeed.study.contrast import ALL_MACHINES, LEAVE_ONE_OUT, machines_of
 from crossfeed.study.record.store import Store
 from crossfeed.study.search import plan_runs
@@ -28,45 +30,21 @@ class ReadyStudy:
     any_network: bool = False
 
 
-_LIKELIHOOD_ONLY: Settings = {
-    "training.initialisation": "scratch",
-    **weights(latent=0.0, vicreg=0.0, schema=0.0, recovery=0.0),
-}
-READY: dict[str, ReadyStudy] = {
-    "ablations": ReadyStudy(
-        "pre_search", PAPER_CANDIDATES["per_horizon_vicreg"],
-        {
-            "film_commands": {"model.predictor.injection": "film"},
-            "cross_attention_commands": {"model.predictor.injection": "cross_attention"},
-            "lightest_masks": {"masks.ratio": 0.03},  # whole channels are dropped all the same
-            "latent_weight_0": weights(latent=0.0),
-            "latent_weight_025": weights(latent=0.25),
-            "latent_weight_4": weights(latent=4.0),
-            "no_vicreg": weights(vicreg=0.0),
-            "vicreg_01": weights(vicreg=0.1),
-            "post_norm": {"model.blocks.norm": "post"},
-            "pooled_horizons": {"objectives.latent_target": "pooled", "objectives.regularise": "pooled"},
-            "teacher_099": {"training.ema_momentum": 0.99},
-            "teacher_0999": {"training.ema_momentum": 0.999},
-            "teacher_09995": {"training.ema_momentum": 0.9995},
-        },
-    ),
-    "initialisation": ReadyStudy(
-        "scratch", {"training.initialisation": "scratch"},
-        {
-            "pretrained_body": {"training.initialisation": "body_fresh_head"},
-            "complete_checkpoint": {"training.initialisation": "complete_checkpoint"},
-        },
-    ),
-    "channel-drop": ReadyStudy(
-        "drop_15", {"masks.mode": "channel", "masks.channel_drop": 0.15},
-        {f"drop_{percent}": {"masks.channel_drop": percent / 100} for percent in (0, 5, 30, 50)},
-        any_network=True,
-    ),
-    "no-latent": ReadyStudy(
-        "as_it_is", {}, {"latent_weight_0": weights(latent=0.0), "likelihood_only": _LIKELIHOOD_ONLY},
-    ),
-}  # fmt: skip
+def _ready_studies() -> dict[str, ReadyStudy]:
+    content = yaml.safe_load((LISTS / "ready_studies.yaml").read_text(encoding="utf-8"))
+    return {
+        name: ReadyStudy(
+            study["reference"],
+            PAPER_CANDIDATES[study["candidate"]] if "candidate" in study else study.get("changes", {}),
+            {arm: leaves(settings) for arm, settings in study["arms"].items()},
+            study.get("any_network", False),
+        )
+        for name, study in content.items()
+    }
+
+
+READY = _ready_studies()
+ALL_EPOCHS = "likelihood_only_all_epochs"  # the likelihood alone with as many steps as the reference
 
 
 def arms(kind: str, base: RunConfig, machines: Sequence[str] = ()) -> dict[str, RunConfig]:
@@ -85,20 +63,21 @@ def arms(kind: str, base: RunConfig, machines: Sequence[str] = ()) -> dict[str, 
             expected=f"a study of the preset mended or paper, or {able}",
             remedy="Begin the study with --protocol mended.",
         )
+    every = dict(found.arms)
+    if ALL_EPOCHS in every:
+        every[ALL_EPOCHS] = every[ALL_EPOCHS] | {"training.finetune_epochs": _all_epochs(base)}
     reference = override(base, found.changes, "An arm")
-    every = found.arms | (_all_epochs(base) if kind == "no-latent" else {})
     return {found.reference: reference, **{name: override(reference, own, "An arm") for name, own in every.items()}}
 
 
-def _all_epochs(base: RunConfig) -> dict[str, Settings]:
-    """The likelihood alone with the epochs of both stages: the same number of steps as the reference."""
+def _all_epochs(base: RunConfig) -> int:
+    """The epochs of both stages."""
     if base.training.finetune_epochs is None:
         raise ConfigError(
             "training.finetune_epochs is left to the number of windows, so the epochs of both stages are not known.",
             remedy="Begin the study with a number, such as --set training.finetune_epochs=100.",
         )
-    epochs = base.training.pretrain_epochs + base.training.finetune_epochs
-    return {"likelihood_only_all_epochs": _LIKELIHOOD_ONLY | {"training.finetune_epochs": epochs}}
+    return base.training.pretrain_epochs + base.training.finetune_epochs
 
 
 def _without_each(base: RunConfig, machines: Sequence[str]) -> dict[str, RunConfig]:

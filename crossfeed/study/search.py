@@ -1,6 +1,8 @@
 """Plan runs and bring them all to an outcome: resumable at any point, no run twice, none lost.
 
-A run trains, measures the bundle, and writes its outcome as the last file."""
+A run trains, measures the bundle, and writes its outcome as the last file. Successive halving plans over seeds:
+everybody gets the first seed, the better half the second, and so on.
+"""
 
 import math
 import os
@@ -152,13 +154,10 @@ def _invalid(summary: dict[str, Any], bundle: dict[str, Any]) -> str:
     return ""
 
 
-# Successive halving over seeds: everybody gets the first seed, the better half the second, and so on.
-
-
 def halve(
     store: Store, engine: Engine, candidates: Mapping[str, RunConfig], seeds: int, by: Score, fewest: int
 ) -> None:
-    """Run all rungs; killed at any moment, the same call goes on. The ledger holds the rule before its first run."""
+    """Search by successive halving; killed at any moment, the same call goes on, by the rule that the ledger holds."""
     rule = {"candidates": list(candidates), "seeds": seeds, "fewest": fewest, "score": by}
     _record_rule(store, rule)
     among = list(candidates)

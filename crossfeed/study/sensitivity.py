@@ -21,13 +21,14 @@ from crossfeed.evaluation.baselines.budget import Budget, Size
 from crossfeed.evaluation.baselines.compare import ComparisonInputs, ComparisonRunner
 from crossfeed.evaluation.baselines.contenders import Setting, config_of, line_up, target_set
 from crossfeed.evaluation.baselines.results import Result
-from crossfeed.files import atomic_file, claim, read_sealed, write_sealed
+from crossfeed.files import atomic_file, claim, write_sealed
 from crossfeed.logs.data_sets import CYCLE, THWS, with_cycle
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.resample import Rule
 from crossfeed.logs.table import Table
 from crossfeed.progress import console
-from crossfeed.show.figures import COLOURS, new_figure, save_figure
+from crossfeed.show.drawing import draw
+from crossfeed.show.figures import Dot, Dots, Figure, save_figure
 from crossfeed.show.formats import markdown
 from crossfeed.show.tables import ResultTable, plain_table
 from crossfeed.training.run_config import RunConfig
@@ -76,41 +77,33 @@ class Sensitivity:
 
     def tables(self) -> list[ResultTable]:
         """One table a side: readings down, models across."""
-        found = []
+        ahead = ", ".join(f"{seconds:g}" for seconds in self.ahead_s)
+        shown = []
         for side in dict.fromkeys(line.side for line in self.lines):
-            own = [line for line in self.lines if line.side == side]
-            models = [name for name in dict.fromkeys(line.model for line in own) if name != PERSISTENCE]
+            by = {(line.reading, line.model): line for line in self.lines if line.side == side}
+            models = [model for model in dict.fromkeys(model for _, model in by) if model != PERSISTENCE]
             rows = []
-            for reading in dict.fromkeys(line.reading for line in own):
-                of = {line.model: line for line in own if line.reading == reading}
-                floor = of[PERSISTENCE]
-                cells = [_cell(of[name]) if name in of else "-" for name in models]
+            for reading in dict.fromkeys(reading for reading, _ in by):
+                floor, each = by[reading, PERSISTENCE], [by.get((reading, model)) for model in models]
+                cells = [line and f"{line.share:.3f}{_signed(line.change)}" for line in each]
                 rows.append([reading, f"{floor.windows:,}", f"{floor.rmse:.3f}", *cells])
-            ahead = ", ".join(f"{seconds:g}" for seconds in self.ahead_s)
             title = f"{side.capitalize()}: RMSE {ahead} s ahead over that of persistence (change from {self.reference})"
             heads = ["reading", "windows", "persistence", *models]
-            found.append(plain_table(title, heads, rows, name=f"sensitivity-{side}"))
-        return found
+            shown.append(plain_table(title, heads, rows, name=f"sensitivity-{side}"))
+        return shown
 
-    def figure(self, path: Path) -> None:
-        """Draw the shares of the target, a row of points for each reading."""
-        own = [line for line in self.lines if line.side == "target" and line.model != PERSISTENCE]
-        names = list(dict.fromkeys(line.reading for line in own))
-        with new_figure(6.4, 1.2 + 0.32 * len(names)) as figure:
-            axes = figure.subplots()
-            for number, model in enumerate(dict.fromkeys(line.model for line in own)):
-                shares = {line.reading: line.share for line in own if line.model == model}
-                colour = COLOURS[number % len(COLOURS)]
-                places = [names.index(name) for name in shares]
-                axes.plot(list(shares.values()), places, "o", color=colour, label=model)
-                if self.reference in shares:
-                    axes.axvline(shares[self.reference], color=colour, linewidth=0.6, linestyle=":")
-            axes.axvline(1.0, color="0.5", linewidth=0.8)
-            axes.set_yticks(range(len(names)), names)
-            axes.invert_yaxis()
-            axes.set_xlabel("target RMSE over that of persistence on the same windows (dotted: reference)")
-            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-            save_figure(figure, path)
+    def figure(self) -> Figure:
+        """The shares of the target, a row of dots for each reading."""
+        by = {(line.reading, line.model): line.share for line in self.lines if line.side == "target"}
+        readings, models = (tuple(dict.fromkeys(names)) for names in zip(*by, strict=True))
+        series = tuple(
+            (model, colour, tuple(Dot(by.get((reading, model))) for reading in readings))
+            for colour, model in enumerate(model for model in models if model != PERSISTENCE)
+        )
+        title = "Target RMSE over that of persistence on the same windows"
+        panel = Dots(title, "share (left of 1: better than persistence)", readings, series, reference=1.0)
+        legend = tuple((model, colour, "points") for model, colour, _ in series)
+        return Figure("sensitivity", f"One change at a time from {self.reference}.", (panel,), legend)
 
     def write(self) -> None:
         """Save lines, tables and figure; each file appears whole or not at all."""
@@ -119,14 +112,7 @@ class Sensitivity:
         for table in self.tables():
             with atomic_file(self.folder / f"{table.name}.md") as temporary:
                 temporary.write_text(markdown(table) + "\n", encoding="utf-8")
-        self.figure(self.folder / "sensitivity.png")
-
-    @classmethod
-    def read(cls, folder: Path) -> "Sensitivity":
-        """What `write` wrote."""
-        content = read_sealed(folder / "sensitivity.json", "Run the same command again.")
-        lines = tuple(SensitivityLine(**line) for line in content["lines"])
-        return cls(folder, content["reference"], tuple(content["ahead_s"]), lines)
+        save_figure(draw(self.figure()), self.folder / "sensitivity.png")
 
 
 def readings(rule: Rule = "paper") -> list[LogReading]:
@@ -150,17 +136,19 @@ def sensitivity(
     """
     setting = Setting(budget, size, device, {})
     contenders, _ = line_up(f"{PERSISTENCE},{models}", setting)
-    plan = [(one.name, seed) for one in contenders for seed in one.seeds(seeds)]
+    plan = [(contender.name, seed) for contender in contenders for seed in contender.seeds(seeds)]
     every, lines = readings(rule), list[SensitivityLine]()
     ahead = tuple(time for time in AHEAD_S if all((time / one.period).is_integer() for one in every))
     for base in (one for one in every if one.cycle == CYCLE):
         learned = ingest(THWS, source, rule=base.rule, period=base.period)
         config = _windows(config_of(size, "session", stride), base.period)
-        inputs = ComparisonInputs((learned,), _target(base, target), config, setting, out / _folder_name(base))
+        inputs = ComparisonInputs(
+            (learned,), _target(base, target), config, setting, out / f"{base.rule}-{base.period:g}s"
+        )
         runner = ComparisonRunner(inputs)
         data = runner.data
         # Another cycle changes the target alone: who learned from this source is scored on those tables too.
-        others = [one for one in every if one is not base and (one.rule, one.period) == (base.rule, base.period)]
+        others = [each for each in every if each is not base and (each.rule, each.period) == (base.rule, base.period)]
         on = torch.device(device)
         sets = {one.name: target_set([learned], _target(one, target), data.training, config, on) for one in others}
         runner.data = replace(data, scored=data.scored | sets)
@@ -172,13 +160,13 @@ def sensitivity(
             results.append(runner.run(name, seed))
             console().print(f"{base.name}: {name}, seed {seed}: {results[-1].in_words('rmse')}", markup=False)
         steps = [str(round(time / base.period)) for time in ahead]
-        lines += _lines(base.name, "source", "source", results, steps)
-        lines += _lines(base.name, "target", "target", results, steps)
-        for one in others:
-            lines += _lines(one.name, "target", one.name, results, steps)
-    found = Sensitivity(out, every[0].name, ahead, tuple(_with_changes(lines, every[0].name)))
-    found.write()
-    return found
+        scored = [("source", base.name, "source"), ("target", base.name, "target")]
+        for side, reading, windows in [*scored, *(("target", each.name, each.name) for each in others)]:
+            reference = {line.model: line.share for line in lines if (line.reading, line.side) == (every[0].name, side)}
+            lines += _lines(reading, side, windows, results, steps, reference)
+    result = Sensitivity(out, every[0].name, ahead, tuple(lines))
+    result.write()
+    return result
 
 
 def _target(reading: LogReading, path: Path) -> Table:
@@ -193,44 +181,29 @@ def _windows(config: RunConfig, period: float) -> RunConfig:
 
 
 def _lines(
-    reading: str, side: str, scored: str, results: Sequence[Result], steps: Sequence[str]
+    reading: str, side: str, scored: str, results: Sequence[Result], steps: Sequence[str], reference: dict[str, float]
 ) -> list[SensitivityLine]:
-    """The models on one set of windows; a model that diverged in every seed has no line."""
+    """The models on one set of windows, beside their shares under the reference; diverged ones have no line."""
     by_model: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         if result.status == "finished":
             by_model.setdefault(result.model, []).append(result.scores[scored])
-    errors = {model: fmean(_over(one, steps) for one in seeds) for model, seeds in by_model.items()}
+
+    def over_steps(scores: dict[str, Any]) -> float:
+        return math.sqrt(fmean(scores["rmse_by_horizon"][step] ** 2 for step in steps))
+
+    errors = {model: fmean(map(over_steps, seeds)) for model, seeds in by_model.items()}
     if PERSISTENCE not in errors:
         raise ConfigError(f"Persistence has no number under '{reading}', so nothing can be compared with it.")
+    shares = {model: error / errors[PERSISTENCE] for model, error in errors.items()}
     return [
         SensitivityLine(
-            reading, side, model, len(seeds), int(seeds[0]["windows"]), errors[model],
-            errors[model] / errors[PERSISTENCE], None,
+            reading, side, model, len(seeds), int(seeds[0]["windows"]), errors[model], shares[model],
+            shares[model] - reference[model] if model in reference else None,
         )
         for model, seeds in by_model.items()
     ]  # fmt: skip
 
 
-def _over(scores: dict[str, Any], steps: Sequence[str]) -> float:
-    """RMSE over some horizons."""
-    return math.sqrt(fmean(scores["rmse_by_horizon"][step] ** 2 for step in steps))
-
-
-def _with_changes(lines: Sequence[SensitivityLine], reference: str) -> list[SensitivityLine]:
-    """The lines with how far each share is from the reference's."""
-    known = {(line.side, line.model): line.share for line in lines if line.reading == reference}
-    return [
-        line
-        if line.reading == reference or (line.side, line.model) not in known
-        else replace(line, change=line.share - known[line.side, line.model])
-        for line in lines
-    ]
-
-
-def _folder_name(reading: LogReading) -> str:
-    return f"{reading.rule}-{reading.period:g}s"
-
-
-def _cell(line: SensitivityLine) -> str:
-    return f"{line.share:.3f}" + ("" if line.change is None else f" ({line.change:+.3f})")
+def _signed(change: float | None) -> str:
+    return "" if change is None else f" ({change:+.3f})"

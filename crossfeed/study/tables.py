@@ -111,10 +111,12 @@ def values_of(runs: Sequence[Run], candidate: str, component: str) -> list[float
 def machines_table(lines: Sequence[MachineLine]) -> ResultTable:
     """Every machine of a fleet, left out and in training, on the same windows."""
     heads = columns(
-        ("machine", "machine", "text"), ("windows", "windows", "count"), ("seeds", "seeds", "count"),
+        ("machine", "machine", "text"), ("windows", "windows", "count"), ("sensors", "sensors", "count"),
+        ("seeds", "seeds", "count"),
         ("held_out", "RMSE, never seen"), ("trained", "RMSE, in training"), ("difference", "difference"),
         ("persistence", "RMSE of the last value"), ("beats_persistence", "seeds better than it", "count"),
         ("coverage90", "in 90 %", "share"), ("leakage", "leakage", "share"),
+        ("leakage_of_inputs", "of inputs", "share"),
     )  # fmt: skip
     rows = tuple(
         {**plain(line), "held_out": {"estimate": line.held_out, "spread": plain(line.held_out_spread)}}
@@ -122,8 +124,9 @@ def machines_table(lines: Sequence[MachineLine]) -> ResultTable:
     )
     caption = (
         "leave-one-out: each machine on its validation side, by models that never saw it and by one that did (mean ± "
-        "SD over seeds, z-units of all machines). Leakage: how well the other machines can be told from the "
-        "representation, 0 for not at all."
+        "SD over seeds, z-units of all machines), over the sensors that another machine shows too. Leakage: how well "
+        "the other machines can be told from the representation, 0 for not at all; of inputs: from level and spread of "
+        "what it was shown."
     )
     return ResultTable("leave-one-out", caption, heads, rows)
 

@@ -1,26 +1,31 @@
-"""Recompute everything a study claims and list every place where it is no longer what it was.
+"""Recompute everything a study claims, here or from one archive, and list every place where it is not what it was.
 
 What this can prove: nothing recorded was edited, removed or reordered since it was written, as long as the head hash
 you kept elsewhere is still in the ledger. What it cannot: that nobody looked at the target outside this software, or
 that a whole study was not rerun from scratch until it pleased. Keep the head hash where others can see it.
 """
 
+import tarfile
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from crossfeed.configuration import leaves
-from crossfeed.errors import CrossfeedError, StorageError
-from crossfeed.files import CHECKSUM, __version__, file_hash, read_json
+from crossfeed.errors import ConfigError, CrossfeedError, StorageError
+from crossfeed.files import CHECKSUM, __version__, atomic_file, file_hash, read_json
 from crossfeed.study import vault
 from crossfeed.study.record import ledger
 from crossfeed.study.record.declaration import Declaration
 from crossfeed.study.record.lockable import LOCK, holds
 from crossfeed.study.record.score import OUTCOME, artefacts
-from crossfeed.study.record.store import Store, code_hash, run_name, source_tables
+from crossfeed.study.record.store import Store, code_hash, run_name
 from crossfeed.training.folder import saved_config
 
 WEIGHTS_SUFFIX = ".safetensors"
+Weights = Literal["all", "locked", "none"]
+# What an archive holds: tables and vault stay at home, locks and logs are of no use elsewhere.
+_KEPT = ("runs", "results", "lock.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,6 @@ def verify(store: Store, whole: bool = True) -> Verification:
     problems += _runs(store, history, whole) + _lock(store, history) + _results(store, history)
     if whole:
         problems += vault.damaged(store) + _tables(store)
-        try:
-            source_tables(store)
-        except CrossfeedError as error:
-            problems.append(error.found)
     return Verification(head, count, tuple(problems), tuple(_remarks(store, history, whole)))
 
 
@@ -187,3 +188,42 @@ def _remarks(store: Store, history: list[ledger.Entry], whole: bool) -> list[str
         remarks.append("a copy of the target tables stayed outside the vault")
     remarks += [f"the target was released on {entry.time}" for entry in history if entry.kind == "release"]
     return remarks
+
+
+def export(store: Store, archive: Path, weights: Weights = "all") -> Path:
+    """Write the archive; the database is copied as it is after everything in its log has been folded in.
+
+    Weights are nearly all of its size: it can hold those of every run, of the locked one or none.
+    """
+    if weights not in get_args(Weights):
+        raise ConfigError(f"An archive cannot hold the weights '{weights}'.", expected=", ".join(get_args(Weights)))
+    with store.transaction() as connection:
+        connection.execute("SELECT 1")
+    with store.reading() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    locked = [entry.content["run"] for entry in store.entries("lock")]
+
+    def wanted(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        path = Path(item.name)
+        kept = weights == "all" or (weights == "locked" and path.parent.name in locked)
+        return item if kept or path.suffix != WEIGHTS_SUFFIX else None
+
+    with atomic_file(archive) as temporary, tarfile.open(temporary, "w:gz") as tar:
+        tar.add(store.path, "study/study.db")
+        for name in _KEPT:
+            if (store.folder / name).exists():
+                tar.add(store.folder / name, f"study/{name}", filter=wanted)
+    return archive
+
+
+def verify_anything(path: Path) -> Verification:
+    """Check a study folder whole, or everything that is in an exported archive."""
+    if not path.is_file():
+        return verify(Store(path))
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            with tarfile.open(path) as tar:
+                tar.extractall(scratch, filter="data")
+        except (OSError, EOFError, tarfile.TarError) as error:
+            raise StorageError(f"The archive {path} cannot be read: {error}.") from error
+        return verify(Store(Path(scratch) / "study"), whole=False)

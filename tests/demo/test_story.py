@@ -3,9 +3,11 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from crossfeed.cli.render.results import show_headline
 from crossfeed.demo import selection
 from crossfeed.demo.chapter import DemoSettings
 from crossfeed.demo.results import sentences
-from crossfeed.demo.story import IDENTITY, LOCK, chapters, run_demo
+from crossfeed.demo.story import chapters, run_demo
 from crossfeed.errors import ConfigError
 from crossfeed.files import claim, locked
 from crossfeed.study.study import Study
@@ -49,7 +51,7 @@ def test_a_second_telling_repeats_nothing(told: Path, small: DemoSettings, capsy
 
 
 def test_two_demos_in_one_folder_ended_in_a_traceback(told: Path, small: DemoSettings) -> None:
-    with locked(told / LOCK), pytest.raises(ConfigError, match="Another process tells the demo"):
+    with locked(told / ".demo.lock"), pytest.raises(ConfigError, match="Another process works on a demo"):
         run_demo(told, small)
 
 
@@ -79,6 +81,8 @@ def test_a_refused_lock_leaves_the_target_sealed_and_the_story_goes_on(
         (folder / path).unlink()
     for path in ("comparison", "forecast", "report", "released"):
         shutil.rmtree(folder / path)
+    with closing(sqlite3.connect(folder / "study" / "study.db")) as database, database:
+        database.execute("DELETE FROM ledger WHERE number >= (SELECT number FROM ledger WHERE kind = 'lock')")
     monkeypatch.setattr(Study, "refusals", lambda _: ["the leader still changes"])
     content = run_demo(folder, small)
     assert not content["locked"]
@@ -102,7 +106,7 @@ def test_ctrl_c_ends_with_a_sentence_and_the_way_on(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_another_demo_or_something_else_is_refused(tmp_path: Path) -> None:
-    claim(tmp_path / "demo", IDENTITY, DemoSettings(seed=1).model_dump(mode="json"), "a demo")
+    claim(tmp_path / "demo", "demo.json", DemoSettings(seed=1).model_dump(mode="json"), "a demo")
     with pytest.raises(ConfigError, match="seed: 1 there, 2 asked"):
         run_demo(tmp_path / "demo", DemoSettings(seed=2))
     (tmp_path / "mine").mkdir()

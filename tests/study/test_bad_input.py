@@ -16,9 +16,9 @@ from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 from crossfeed.logs.table import Table
 from crossfeed.study import vault
 from crossfeed.study.candidates import from_yaml
-from crossfeed.study.lock import export
 from crossfeed.study.record.lockable import LOCK
 from crossfeed.study.study import Study
+from crossfeed.study.verify import export
 from crossfeed.training.run_config import preset
 from tests.study.conftest import CANDIDATES, InProcess, Invented, begin, kinds
 from tests.training.conftest import toy_table

@@ -37,7 +37,6 @@ from crossfeed.model.model_file import check_tensors
 from crossfeed.model.world_model import WorldModel
 from crossfeed.study import opening
 from crossfeed.study.candidates import candidates_of
-from crossfeed.study.differences import Difference, differences, rendered
 from crossfeed.study.lock import _seed_run, hashes
 from crossfeed.study.record.declaration import PASSED_OVER, Confirmation
 from crossfeed.study.record.score import COLLAPSED, PROTOCOLS, has_numbers, outcome_of, rank, ranked, run_scores
@@ -54,6 +53,7 @@ from crossfeed.windows.audits.run import run_checks
 from crossfeed.windows.corrupt import MaskConfig, corrupt
 from crossfeed.windows.normalise import Normaliser
 from crossfeed.windows.split import split_table
+from docs.differences import Difference, differences, rendered
 from tests.evaluation.adaptation.small_models import tiny_world_model
 from tests.evaluation.baselines.test_official import PAPER, fake_clone
 from tests.evaluation.small_machine import SCHEMA, normaliser_of, small_table, window_set
@@ -654,4 +654,4 @@ def test_readme_promised_every_difference_and_the_list_lacked_the_studys() -> No
 
 def test_the_page_holds_the_list_as_it_is() -> None:
     page = DOCUMENT.read_text(encoding="utf-8")
-    assert rendered(page) == page, "python -m crossfeed.study.differences docs/method.md"
+    assert rendered(page) == page, "python docs/differences.py"

@@ -53,8 +53,11 @@ def test_halving_is_stated_in_the_ledger_before_its_first_run(study: Study, cand
 def test_the_command_line_halves_and_says_who_was_dropped(study: Study) -> None:
     only = [f"--only={name}" for name in NAMES]
     shown = command("search", study.store.folder, "--halving", "--seeds", 2, *only, engine=Invented(clean))
-    assert shown.count("dropped after 1") == 6
-    assert "not comparable with the rest" in shown
+    before, below = " ".join(shown.split()).split("Dropped by successive halving")
+    assert len(dropped(study.store)) == 6
+    assert all(name in below for name in dropped(study.store))
+    assert "cannot be compared" in below
+    assert "Ranking by the robust score" in before
     assert len(study.store.runs("finished")) == 12 + 6
 
 

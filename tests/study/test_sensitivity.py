@@ -6,10 +6,11 @@ import pytest
 
 from crossfeed.evaluation.baselines import compare
 from crossfeed.evaluation.baselines.budget import Budget
+from crossfeed.files import read_sealed
 from crossfeed.sim.physics.production import Order
 from crossfeed.sim.simulate import Scale, simulate_pair
 from crossfeed.study import sensitivity as module
-from crossfeed.study.sensitivity import CYCLES, PERSISTENCE, Sensitivity, readings, sensitivity
+from crossfeed.study.sensitivity import CYCLES, PERSISTENCE, Sensitivity, SensitivityLine, readings, sensitivity
 
 LOGS = Scale(Order(rows=1_200, sessions=6, raw_rows=2_900, duplicates=5, lost_rows=2), cycles=325_000)
 BUDGET = Budget(epochs=2, pretext_epochs=1, steps=2, batch_size=16, patience=2, validation_windows=64)
@@ -52,7 +53,8 @@ def test_every_reading_is_scored_beside_its_own_persistence_and_a_second_call_tr
         assert line.change == wanted
     assert by["cycle 4 ms", "target", "ridge"].windows > 2 * by[REFERENCE, "target", "ridge"].windows
     assert by["cycle 4 ms", "target", "ridge"].share != by[REFERENCE, "target", "ridge"].share
-    assert Sensitivity.read(found.folder).lines == found.lines
+    saved = read_sealed(found.folder / "sensitivity.json")["lines"]
+    assert [SensitivityLine(**line) for line in saved] == list(found.lines)
     names = sorted(path.name for path in found.folder.iterdir() if path.is_file())
     assert names == ["sensitivity-source.md", "sensitivity-target.md", "sensitivity.json", "sensitivity.png"]
     assert "cycle 4 ms" in (found.folder / "sensitivity-target.md").read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ def test_a_protocol_is_walked_to_its_end(protocol: str, tmp_path: Path, request:
     command("search", folder, "--planned", engine=Flagging("cpu"))
     shown = command("unseal", folder, "--declared", "revin")
     assert "* revin.revin-0 was flagged by the latent gate" in shown
-    assert "revin: clean against control" in command("contrast", folder)
+    assert "revin: Clean RMSE on source" in command("contrast", folder)
     command("export", folder, tmp_path / "study.tar.gz")
     told = json.loads(command("status", folder, "--json"))
     assert told["name"] == protocol
@@ -70,7 +70,7 @@ def test_a_contrast_of_the_default_network_ended_in_a_key_error(tmp_path: Path) 
     command("declare", folder, "longer", *LONGER, "--seeds", 1)
     command("search", folder, "--planned")
     command("unseal", folder)
-    assert "longer: clean against control" in command("contrast", folder)
+    assert "longer: Clean RMSE on source" in command("contrast", folder)
     assert "longer: these networks have no rank" in command("contrast", folder, "--metric", "rank")
     measured = {line["metric"] for line in json.loads(command("contrast", folder, "--json"))}
     assert measured == {"clean", "schema_drop", "masked", "long_horizon", "calibration", "command_ratio"}

@@ -4,14 +4,15 @@ Only recorded results are read. What was not made, or was refused, is simply mis
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from crossfeed.configuration import leaves
 from crossfeed.demo.paper.published import Number
-from crossfeed.demo.paper.target import NAME, PURPOSE
+from crossfeed.demo.paper.settings import NAME, PURPOSE
 from crossfeed.demo.results import TABLE
 from crossfeed.demo.selection import RESULT, STUDY, chosen_run, is_locked, opening
 from crossfeed.files import read_sealed
@@ -22,17 +23,31 @@ from crossfeed.study.record.store import Run, source_tables
 from crossfeed.study.study import Study
 from crossfeed.windows.split_tables import DataConfig, SplitTables, count_windows
 
-Made = dict[tuple[str, str], Number]
 LIKELIHOOD_CONSTANT = 0.9189385332046727  # half the logarithm of 2 pi, which the paper's likelihoods leave out
 ARMS = ("control", "revin")
+OUTCOMES = ("clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl")
 
 
-def over(values: Iterable[Any]) -> Number | None:
-    """Mean and standard deviation over seeds of what is known."""
-    known = [float(value) for value in values if value is not None]
-    if not known:
-        return None
-    return Number(fmean(known), spread=stdev(known) if len(known) > 1 else None)
+class Made(UserDict[tuple[str, str], Number]):
+    """Numbers by row and column of one table; what is not known is left out."""
+
+    def put(self, row: str, column: str, value: Any, **bounds: float | None) -> None:
+        """One value with the spread or the bounds it has, unless there is none."""
+        if value is not None and value == value:
+            self[row, column] = Number(value, **bounds)
+
+    def over(self, row: str, column: str, values: Iterable[Any]) -> None:
+        """Mean and standard deviation over seeds of what is known."""
+        known = [float(value) for value in values if value is not None]
+        if known:
+            self[row, column] = Number(fmean(known), spread=stdev(known) if len(known) > 1 else None)
+
+    def contrast(self, lines: Iterable[ContrastLine], name: str, metric: str = "clean") -> None:
+        """The mean of every arm of a contrast, and p where it has one."""
+        for line in lines:
+            if (line.contrast, line.metric) == (name, metric):
+                self.put(line.arm, metric, line.mean, spread=_known(line.deviation))
+                self.put(line.arm, "p", line.p)
 
 
 def made(folder: Path) -> dict[str, Made]:
@@ -41,34 +56,30 @@ def made(folder: Path) -> dict[str, Made]:
     runs = [run for run in study.store.runs() if has_numbers(run)]
     contrasts = study.contrasts() if any(run.stage.startswith(("ready", "ablation")) for run in runs) else []
     second = declared_opening(folder, study)
-    parts: dict[str, Callable[[], Made]] = {
-        "data": lambda: _data(folder, study),
-        "initialisation": lambda: _contrast(contrasts, "initialisation") | _floors(study, runs),
-        "ablations": lambda: _ablations(contrasts),
-        "selection": lambda: _selection(study),
-        "search": lambda: _search(study),
-        "transfer": lambda: of_transfer(folder, runs, second),
-        "target": lambda: of_target(folder, second),
-        "runs": lambda: of_runs(second),
-        "channels": lambda: of_channels(second),
-        "channel_nll": lambda: of_channel_nll(second),
-        "paired": lambda: _paired(contrasts, runs),
-        "gate": lambda: _gate(study),
-        "baselines": lambda: _baselines(folder),
-        "few_shot": lambda: _few_shot(folder),
-        "configuration": lambda: _configuration(study),
+    return {
+        "data": _data(folder, study),
+        "initialisation": _initialisation(contrasts, study, runs),
+        "ablations": _ablations(contrasts),
+        "selection": _selection(study),
+        "search": _search(study),
+        "transfer": of_transfer(folder, runs, second),
+        "target": of_target(folder, second),
+        "runs": of_runs(second),
+        "channels": of_channels(second),
+        "channel_nll": of_channel_nll(second),
+        "paired": _paired(contrasts, runs),
+        "gate": _gate(study),
+        "baselines": _baselines(folder),
+        "few_shot": _few_shot(folder),
+        "configuration": _configuration(study),
     }
-    return {name: part() for name, part in parts.items()}
 
 
 def declared_opening(folder: Path, study: Study) -> Mapping[str, Any]:
     """The result of the second opening; empty where the target stayed sealed for it."""
     for entry in study.store.entries("opening result"):
         if entry.content["purpose"] == PURPOSE:
-            content: Mapping[str, Any] = json.loads(
-                (folder / STUDY / "results" / entry.content["file"]).read_text(encoding="utf-8")
-            )
-            return content
+            return dict(json.loads((folder / STUDY / "results" / entry.content["file"]).read_text(encoding="utf-8")))
     return {}
 
 
@@ -79,232 +90,199 @@ def arm_runs(result: Mapping[str, Any], arm: str) -> dict[int, str]:
 
 
 def _data(folder: Path, study: Study) -> Made:
-    counts, config = read_sealed(folder / "counts.json"), study.config
+    counts, config, found = read_sealed(folder / "counts.json"), study.config, Made()
     known = SplitTables.of(source_tables(study.store), DataConfig.model_validate(config.data.model_dump()))
-    found: Made = {}
     for table, split in zip(known.tables, known.splits, strict=True):
         for part in count_windows(table, split, config.model.context, config.model.horizons, config.data.stride):
             row = part.to_dict()
-            found["source", f"{part.part}_sessions"] = Number(int(row["sessions"]))
-            found["source", f"{part.part}_windows"] = Number(int(row["windows"]))
+            found.put("source", f"{part.part}_sessions", int(row["sessions"]))
+            found.put("source", f"{part.part}_windows", int(row["windows"]))
     for name in ("source", "target"):
         for column, count in (("raw_rows", "kept_rows"), ("sessions", "sessions"), ("runs", "runs")):
-            if count in counts[name]:
-                found[name, column] = Number(int(counts[name][count]))
-        found[name, "sensors"] = Number(int(counts["sensors"][name]))
+            found.put(name, column, int(counts[name][count]) if count in counts[name] else None)
+        found.put(name, "sensors", int(counts["sensors"][name]))
     if (folder / RESULT).exists():
-        found["target", "windows"] = Number(int(opening(folder)["windows"]))
-    pair = [found[name, "raw_rows"].value for name in ("source", "target") if (name, "raw_rows") in found]
-    if len(pair) == 2:
-        found["both", "raw_rows"] = Number(sum(int(rows or 0) for rows in pair))
+        found.put("target", "windows", int(opening(folder)["windows"]))
+    rows = [counts[name]["kept_rows"] for name in ("source", "target") if "kept_rows" in counts[name]]
+    found.put("both", "raw_rows", sum(map(int, rows)) if len(rows) == 2 else None)
     return found
 
 
-def _contrast(lines: Iterable[ContrastLine], name: str) -> Made:
-    """The clean RMSE of every arm, and p where a contrast has one."""
-    found: Made = {}
-    for line in lines:
-        if (line.contrast, line.metric) == (name, "clean") and line.mean == line.mean:
-            found[line.arm, "clean"] = Number(line.mean, spread=_known(line.deviation))
-            if line.p == line.p:
-                found[line.arm, "p"] = Number(line.p)
+def _initialisation(lines: Iterable[ContrastLine], study: Study, runs: Sequence[Run]) -> Made:
+    """Three ways to begin, beside the floors on the validation windows of any run: they are the same for all."""
+    found = Made()
+    found.contrast(lines, "initialisation")
+    if runs:
+        floors = read_sealed(study.store.folder / "runs" / runs[0].name / "summary.json")["validation"]
+        found.put("persistence", "clean", runs[0].outcome["bundle"]["anchor"]["persistence_rmse"])
+        found.put("drift", "clean", floors["linear drift"]["rmse"])
     return found
-
-
-def _floors(study: Study, runs: Sequence[Run]) -> Made:
-    """Persistence and linear drift on the validation windows of any run: they are the same for all."""
-    if not runs:
-        return {}
-    floors = read_sealed(study.store.folder / "runs" / runs[0].name / "summary.json")["validation"]
-    return {
-        ("persistence", "clean"): Number(runs[0].outcome["bundle"]["anchor"]["persistence_rmse"]),
-        ("drift", "clean"): Number(floors["linear drift"]["rmse"]),
-    }
 
 
 def _ablations(lines: Iterable[ContrastLine]) -> Made:
-    found = _contrast(lines, "ablations")
-    reference = found.get(("pre_search", "clean"))
-    return found | ({("pre_search_norm", "clean"): reference} if reference else {})
+    found = Made()
+    found.contrast(lines, "ablations")
+    if reference := found.get(("pre_search", "clean")):
+        found["pre_search_norm", "clean"] = reference
+    return found
 
 
 def _selection(study: Study) -> Made:
-    found: Made = {}
-    entries = study.store.entries(CONFIRMATION)
-    if entries:
-        confirmed = Confirmation.recorded(entries[-1].content)
-        first = min(confirmed.leaders)
-        found["discovery", "candidate"] = Number(confirmed.leaders[first])
-        found["discovery", "seeds"] = Number(first)
+    found = Made()
+    for entry in study.store.entries(CONFIRMATION)[-1:]:
+        leaders = Confirmation.recorded(entry.content).leaders
+        found.put("discovery", "candidate", leaders[min(leaders)])
+        found.put("discovery", "seeds", min(leaders))
     for lock in study.store.entries("lock"):
         seeds = [run for run in study.store.runs("finished") if run.candidate == lock.content["candidate"]]
-        found["locked", "candidate"] = Number(str(lock.content["candidate"]))
-        found["locked", "seeds"] = Number(len(seeds))
+        found.put("locked", "candidate", str(lock.content["candidate"]))
+        found.put("locked", "seeds", len(seeds))
     return found
 
 
 def _search(study: Study) -> Made:
     """Appendix C: components over valid seeds; ranks and scores of the discovery's pool and of the finalists'."""
-    found: Made = {}
-    gated = study.config.training.health.latents[0]
+    found, gated = Made(), study.config.training.health.latents[0]
     runs = [run for run in study.store.runs() if run.stage in ("search", "confirm")]
     for candidate in dict.fromkeys(run.candidate for run in runs):
         every = [run for run in runs if run.candidate == candidate and run.status in ("finished", "invalid")]
         bundles = [run.outcome["bundle"] for run in every if run.status == "finished"]
-        found[candidate, "seeds"] = Number(f"{len(bundles)}/{len(every)}")
-        values: dict[str, list[float | None]] = {
-            name: [bundle["components"][name] for bundle in bundles]
-            for name in ("clean", "schema_drop", "masked", "long_horizon", "calibration", "ssl")
-        }
-        values["command_ratio"] = [bundle["command_ratio"] for bundle in bundles]
-        values["rank"] = [bundle["health"].get(f"{gated}_rank") for bundle in bundles]
-        found |= {(candidate, name): number for name, one in values.items() if (number := over(one)) is not None}
-    for place, line in enumerate(study.rank(stages=["search"]), start=1):
-        if line.seeds:
-            found[line.candidate, "discovery_rank"] = Number(place)
-            found[line.candidate, "discovery_score"] = Number(line.paper)
-    return found | _confirmed(study)
-
-
-def _confirmed(study: Study) -> Made:
-    """Rank and score of the finalists in their own pool, with all their seeds."""
-    entries = study.store.entries(CONFIRMATION)
-    if not entries:
-        return {}
-    among = Confirmation.recorded(entries[-1].content).finalists
-    found: Made = {}
-    for place, line in enumerate(rank([run for run in pool(study.store) if run.candidate in among], "paper"), start=1):
-        found[line.candidate, "confirm_rank"] = Number(place)
-        found[line.candidate, "confirm_score"] = Number(line.paper)
+        found.put(candidate, "seeds", f"{len(bundles)}/{len(every)}")
+        for name in OUTCOMES:
+            found.over(candidate, name, (bundle["components"][name] for bundle in bundles))
+        found.over(candidate, "command_ratio", (bundle["command_ratio"] for bundle in bundles))
+        found.over(candidate, "rank", (bundle["health"].get(f"{gated}_rank") for bundle in bundles))
+    pools = {"discovery": study.rank(stages=["search"])}
+    for entry in study.store.entries(CONFIRMATION)[-1:]:
+        among = Confirmation.recorded(entry.content).finalists
+        pools["confirm"] = rank([run for run in pool(study.store) if run.candidate in among], "paper")
+    for stage, lines in pools.items():
+        for place, line in enumerate(lines, start=1):
+            if line.seeds:
+                found.put(line.candidate, f"{stage}_rank", place)
+                found.put(line.candidate, f"{stage}_score", line.paper)
     return found
 
 
 def of_transfer(folder: Path, runs: Iterable[Run], second: Mapping[str, Any]) -> Made:
     """Table 3: floors and the locked model of the first opening, RevIN of the second, official code."""
-    found: Made = {}
+    found, clean = Made(), [(run.candidate, run.outcome["bundle"]["components"]["clean"]) for run in runs]
     if is_locked(folder) and (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
-        found["persistence", "target_rmse"] = Number(result["scores"]["persistence"]["rmse"])
-        found["locked", "target_rmse"] = _interval(result["intervals"][name]["rmse"])
-        found["locked", "target_nll"] = _likelihood(result["scores"][name])
-        candidate = name.rsplit("-", 1)[0]
-        found |= _named(("locked", "source_rmse"), over(_component(runs, candidate, "clean")))
-    found |= _named(("revin", "source_rmse"), over(_component(runs, f"{NAME}.revin", "clean")))
+        interval = result["intervals"][name]["rmse"]
+        found.put("persistence", "target_rmse", result["scores"]["persistence"]["rmse"])
+        found.put("locked", "target_rmse", interval["estimate"], low=interval.get("low"), high=interval.get("high"))
+        found.put("locked", "target_nll", _likelihood(result["scores"][name]))
+        found.over("locked", "source_rmse", (rmse for each, rmse in clean if each == name.rsplit("-", 1)[0]))
+    found.over("revin", "source_rmse", (rmse for each, rmse in clean if each == f"{NAME}.revin"))
     scores = [second["scores"][run] for run in arm_runs(second, "revin").values()]
-    found |= _named(("revin", "target_rmse"), over(one["rmse"] for one in scores))
-    found |= _named(("revin", "target_nll"), over(_likelihood(one).value for one in scores))
+    found.over("revin", "target_rmse", (each["rmse"] for each in scores))
+    found.over("revin", "target_nll", map(_likelihood, scores))
     for name, mean in _comparison(folder).items():
         if name.startswith("official"):
-            found |= _named((name, "source_rmse"), mean.get("source.rmse"))
-            found |= _named((name, "target_rmse"), mean.get("target.rmse"))
+            found |= {(name, column): mean[key] for column, key in _OF_COMPARISON if key in mean}
     return found
 
 
 def of_target(folder: Path, second: Mapping[str, Any]) -> Made:
     """What the text says of the target beside Table 3; arms of the second opening over their seeds."""
-    found: Made = {}
+    found = Made()
     if is_locked(folder) and (folder / RESULT).exists():
         result, name = opening(folder), chosen_run(folder)
-        found["locked", "r2"] = Number(result["scores"][name]["r2"])
+        found.put("locked", "r2", result["scores"][name]["r2"])
         for horizon, row in result["by_horizon"][name].items():
-            found["locked", f"r2_h{horizon}"] = Number(row["r2"])
+            found.put("locked", f"r2_h{horizon}", row["r2"])
         for metric in ("mae", "r2"):
-            found["persistence", metric] = Number(result["scores"]["persistence"][metric])
+            found.put("persistence", metric, result["scores"]["persistence"][metric])
     for arm in ARMS:
         scores = [second["scores"][run] for run in arm_runs(second, arm).values()]
         for metric in ("rmse", "mae", "r2", "coverage90"):
-            found |= _named((arm, metric), over(one[metric] for one in scores))
-        found |= _named((arm, "nll"), over(_likelihood(one).value for one in scores))
+            found.over(arm, metric, (each[metric] for each in scores))
+        found.over(arm, "nll", map(_likelihood, scores))
     return found
 
 
 def of_runs(second: Mapping[str, Any]) -> Made:
     """Every run of the second opening."""
-    found: Made = {}
+    found = Made()
     for arm in ARMS:
         for seed, name in arm_runs(second, arm).items():
-            scores = second["scores"][name]
-            found |= {(f"{arm}-{seed}", metric): Number(scores[metric]) for metric in ("rmse", "mae", "r2")}
-            found[f"{arm}-{seed}", "nll"] = _likelihood(scores)
+            for metric in ("rmse", "mae", "r2"):
+                found.put(f"{arm}-{seed}", metric, second["scores"][name][metric])
+            found.put(f"{arm}-{seed}", "nll", _likelihood(second["scores"][name]))
     return found
 
 
 def of_channels(second: Mapping[str, Any]) -> Made:
     """RMSE of the channels that the paper names, arm by arm."""
-    found: Made = {}
+    found = Made()
     for arm in ARMS:
         tables = [second["by_channel"][name] for name in arm_runs(second, arm).values()]
         for channel in ("z_current", "spindle_current", "spindle_torque"):
-            found |= _named(
-                (arm, channel), over(table[channel]["metrics"]["rmse"] for table in tables if channel in table)
-            )
+            found.over(arm, channel, (table[channel]["metrics"]["rmse"] for table in tables if channel in table))
     return found
 
 
 def of_channel_nll(second: Mapping[str, Any]) -> Made:
     """Likelihood of every channel under RevIN at the first seed."""
-    first = arm_runs(second, "revin").get(0)
-    rows = second["by_channel"][first] if first else {}
-    return {("revin-0", channel): _likelihood(row["metrics"]) for channel, row in rows.items()}
+    found, first = Made(), arm_runs(second, "revin").get(0)
+    for channel, row in (second["by_channel"][first] if first else {}).items():
+        found.put("revin-0", channel, _likelihood(row["metrics"]))
+    return found
 
 
 def _paired(lines: Iterable[ContrastLine], runs: Iterable[Run]) -> Made:
-    found: Made = {}
+    found = Made()
     for line in lines:
         if line.contrast == NAME and line.mean == line.mean:
-            found[line.metric, line.arm] = Number(line.mean, spread=_known(line.deviation))
+            found.put(line.metric, line.arm, line.mean, spread=_known(line.deviation))
             if line.arm == "revin":
-                found[line.metric, "difference"] = Number(line.difference, low=line.low, high=line.high)
-                found[line.metric, "wins"] = Number(line.wins)
+                found.put(line.metric, "difference", line.difference, low=line.low, high=line.high)
+                found.put(line.metric, "wins", line.wins)
     for arm in ARMS:
         bundles = [run.outcome["bundle"] for run in runs if run.candidate == f"{NAME}.{arm}"]
         clean = [bundle["details"]["clean"] for bundle in bundles]
-        found |= _named(("anchor", arm), over(bundle["anchor"]["source_mean_rmse"] for bundle in bundles))
-        found |= _named(("nll", arm), over(_likelihood(one).value for one in clean))
-        found |= _named(("coverage90", arm), over(one["coverage90"] for one in clean))
+        found.over("anchor", arm, (bundle["anchor"]["source_mean_rmse"] for bundle in bundles))
+        found.over("nll", arm, map(_likelihood, clean))
+        found.over("coverage90", arm, (each["coverage90"] for each in clean))
     return found
 
 
 def _gate(study: Study) -> Made:
     """Predicted latents after pretraining (the kept epoch) and after fine-tuning."""
-    found: Made = {}
+    found = Made()
     for run in study.store.runs():
-        arm = run.candidate.partition(".")[2]
-        if run.stage != f"ablation {NAME}" or "bundle" not in run.outcome:
-            continue
-        health = run.outcome["bundle"]["health"]
-        summary = read_sealed(study.store.folder / "runs" / run.name / "summary.json")
-        pretrained = summary["stages"].get("pretrain", {})
-        row = f"{arm}-{run.seed}"
-        found |= _named((row, "ssl_rank"), over([pretrained.get("predicted_rank")]))
-        found |= _named((row, "spread"), over([health.get("predicted_raw_spread")]))
-        found |= _named((row, "rank"), over([health.get("predicted_rank")]))
+        if run.stage == f"ablation {NAME}" and "bundle" in run.outcome:
+            row, health = f"{run.candidate.partition('.')[2]}-{run.seed}", run.outcome["bundle"]["health"]
+            stages = read_sealed(study.store.folder / "runs" / run.name / "summary.json")["stages"]
+            found.put(row, "ssl_rank", stages.get("pretrain", {}).get("predicted_rank"))
+            found.put(row, "spread", health.get("predicted_raw_spread"))
+            found.put(row, "rank", health.get("predicted_rank"))
     return found
 
 
 def _baselines(folder: Path) -> Made:
-    found: Made = {}
-    for name, mean in _comparison(folder).items():
-        found |= _named((name, "source_rmse"), mean.get("source.rmse"))
-    return found
+    named, column = _comparison(folder).items(), "source.rmse"
+    return Made({(name, "source_rmse"): mean[column] for name, mean in named if column in mean})
 
 
 def _few_shot(folder: Path) -> Made:
-    if not (folder / RESULT).exists():
-        return {}
-    shots = (opening(folder).get("adaptation") or {}).get("few_shot") or {"fractions": []}
-    return {
-        (str(float(row["fraction"])), metric): Number(row["metrics"][metric])
-        for row in shots["fractions"]
-        for metric in ("rmse", "mae", "r2")
-        if row["updates"] or not row["fraction"]
-    }
+    found = Made()
+    if (folder / RESULT).exists():
+        shots = (opening(folder).get("adaptation") or {}).get("few_shot") or {"fractions": []}
+        for row in (row for row in shots["fractions"] if row["updates"] or not row["fraction"]):
+            for metric in ("rmse", "mae", "r2"):
+                found.put(str(float(row["fraction"])), metric, row["metrics"][metric])
+    return found
 
 
 def _configuration(study: Study) -> Made:
     """The settings from which candidates depart: the paper's locked candidate, in the size of this folder."""
     settings = leaves(study.config.model_dump(mode="json"))
-    return {(name, "setting"): Number(str(value)) for name, value in settings.items()}
+    return Made({(name, "setting"): Number(str(value)) for name, value in settings.items()})
+
+
+_OF_COMPARISON = (("source_rmse", "source.rmse"), ("target_rmse", "target.rmse"))
 
 
 def _comparison(folder: Path) -> dict[str, dict[str, Number]]:
@@ -319,22 +297,10 @@ def _comparison(folder: Path) -> dict[str, dict[str, Number]]:
     }
 
 
-def _component(runs: Iterable[Run], candidate: str, name: str) -> list[float]:
-    return [run.outcome["bundle"]["components"][name] for run in runs if run.candidate == candidate]
-
-
-def _interval(found: Mapping[str, Any]) -> Number:
-    return Number(found["estimate"], low=found.get("low"), high=found.get("high"))
-
-
-def _likelihood(scores: Mapping[str, Any]) -> Number:
+def _likelihood(scores: Mapping[str, Any]) -> float | None:
     """As the paper counts it, without the constant."""
     value = scores.get("nll")
-    return Number(None if value is None else float(value) - LIKELIHOOD_CONSTANT)
-
-
-def _named(place: tuple[str, str], number: Number | None) -> Made:
-    return {} if number is None else {place: number}
+    return None if value is None else float(value) - LIKELIHOOD_CONSTANT
 
 
 def _known(value: float) -> float | None:

@@ -9,9 +9,8 @@ from crossfeed.configuration import leaves
 from crossfeed.demo.chapter import read_note
 from crossfeed.demo.paper.made import LIKELIHOOD_CONSTANT, Made, made
 from crossfeed.demo.paper.published import ComparedNumber, PublishedTable, beside, published
-from crossfeed.demo.paper.settings import PaperSettings
+from crossfeed.demo.paper.settings import LATENT, PaperSettings
 from crossfeed.demo.paper.source import ESTIMATE
-from crossfeed.demo.paper.target import LATENT
 from crossfeed.demo.selection import LOCK, REFUSAL, RESULT, STUDY, chosen_run, opening
 from crossfeed.files import read_sealed, write_sealed
 from crossfeed.front.report.artefacts import Artefacts, gather

@@ -22,6 +22,9 @@ BASELINES = (
     "itransformer",
 )  # fmt: skip
 REVIN: dict[str, dict[str, Any]] = {"control": {}, "revin": {"model.instance_norm.kind": "pure"}}
+NAME = "revin"
+PURPOSE = f"declared: {NAME}"
+LATENT = "no_latent.json"
 # Arms that isolate the latent objective: its term off, and the likelihood alone for one stage and for both.
 NO_LATENT = ("latent_weight_0", "likelihood_only", "likelihood_only_all_epochs")
 
@@ -39,7 +42,7 @@ class Extent:
 EXTENTS: dict[Size, Extent] = {
     # Some seconds of a core for each run, and steep steps: after so few of them commands must be heard already.
     "tiny": Extent(
-        Scale(Order(rows=3_000, sessions=14, raw_rows=5_600, duplicates=12, lost_rows=3), cycles=1_050_000),
+        Scale(Order(rows=6_000, sessions=14, raw_rows=10_900, duplicates=12, lost_rows=3), cycles=1_050_000),
         {
             "model.context": 16,
             "model.blocks.width": 32,

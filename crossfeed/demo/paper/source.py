@@ -1,23 +1,21 @@
 """The first half: logs, tables by the paper's rule, audits, the seal, and everything that is decided on the source."""
 
-import shutil
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from crossfeed.configuration import override
 from crossfeed.demo.chapter import ChapterResult
 from crossfeed.demo.paper.settings import MINIMUM_SEEDS, NO_LATENT, PaperSettings
-from crossfeed.demo.selection import AUDIT, LOCK, RAW, REFUSAL, SOURCE, STUDY, TARGET, chosen_run, is_locked
+from crossfeed.demo.selection import RAW, SOURCE, STUDY, TARGET, audited, begin_study, chosen_run, is_locked
 from crossfeed.errors import ConfigError, LogError, TableError
-from crossfeed.files import write_json, write_sealed
+from crossfeed.files import write_sealed
 from crossfeed.jobs import LocalEngine
 from crossfeed.logs.log_formats import log_format_named
 from crossfeed.logs.pipeline import ingest
 from crossfeed.logs.table import Table
-from crossfeed.show.tables import plural
 from crossfeed.study.confirm import FINALISTS, LEADERS
 from crossfeed.study.ready import arms, plan_ready
 from crossfeed.study.record.declaration import passed_over
@@ -55,15 +53,6 @@ class PaperRun:
         return LocalEngine(self.jobs, self.device)
 
 
-def simulate(paper: PaperRun) -> ChapterResult:
-    """Two simulated machines write logs in the native formats of the two data sets."""
-    from crossfeed.sim.simulate import simulate_pair
-
-    logs = simulate_pair(paper.folder / RAW, paper.settings.extent.logs, paper.settings.simulator_seed)
-    rows = " and ".join(f"{log.raw_rows:,} rows of {log.machine}" for log in logs)
-    return ChapterResult(f"{rows}, each in its own format and units", (RAW,))
-
-
 def make_tables(paper: PaperRun) -> tuple[Table, Table]:
     """Both tables by the paper's rule, written into the folder; a table that was made before is taken as it is."""
     settings, tables = paper.settings, []
@@ -83,41 +72,21 @@ def make_tables(paper: PaperRun) -> tuple[Table, Table]:
 
 def tables(paper: PaperRun) -> ChapterResult:
     """Ingest both logs and audit the tables; what the audit finds is told, and the study decides what it refuses."""
-    from crossfeed.windows.audits.run import audit
-
     source, target = make_tables(paper)
-    found = audit([paper.folder / SOURCE, paper.folder / TARGET])
-    write_sealed(paper.folder / AUDIT, found.to_dict())
+    result = audited(paper.folder, source, target)
     counts = {name: table.manifest.get("counts", {}) for name, table in (("source", source), ("target", target))}
     shown = {"source": len(source.shown()), "target": len(target.shown())}
     write_sealed(paper.folder / "counts.json", {**counts, "sensors": shown})
-    told = (
-        f"source {len(source):,} rows with {shown['source']} sensors, target {len(target):,} rows with "
-        f"{shown['target']}; audit: {plural(len(found.of('violation')), 'violation')}, "
-        f"{plural(len(found.of('warning')), 'warning')}"
-    )
-    return ChapterResult(told, (SOURCE, AUDIT, "counts.json"))
+    return replace(result, made=(*result.made, "counts.json"))
 
 
 def seal(paper: PaperRun) -> ChapterResult:
     """Begin the study by the paper's protocol; from here on nothing can read the target."""
-    folder, settings = paper.folder, paper.settings
-    beginning = folder / f".{STUDY}.partial"
-    if not (folder / STUDY).exists():
-        shutil.rmtree(beginning, ignore_errors=True)
-        if not (folder / TARGET).exists():
-            make_tables(paper)
-        Study.init(
-            beginning, [folder / SOURCE], [folder / TARGET], protocol="paper", size=settings.size,
-            settings=settings.extent.settings, minimum_seeds=MINIMUM_SEEDS,
-        )  # fmt: skip
-        beginning.rename(folder / STUDY)
-    (sealed,) = paper.study.protocol["vault"]
-    return ChapterResult(
-        f"{sealed['rows']:,} rows of {', '.join(sealed['machines'])} went into the vault; "
-        f"ledger head {paper.study.verify().head[:12]}",
-        (_DONE,),
-    )
+    settings = paper.settings
+    return begin_study(
+        paper.folder, lambda: make_tables(paper), protocol="paper", size=settings.size,
+        settings=settings.extent.settings, minimum_seeds=MINIMUM_SEEDS,
+    )  # fmt: skip
 
 
 def estimate(paper: PaperRun) -> ChapterResult:
@@ -204,23 +173,6 @@ def confirm(paper: PaperRun) -> ChapterResult:
     gone = passed_over(study.store)
     told = f"leading were {found.history}; {stands}"
     return ChapterResult(told + (f"; passed over: {', '.join(gone)}" if gone else ""), (_DONE,))
-
-
-def lock(paper: PaperRun) -> ChapterResult:
-    """Freeze the leader, or keep the reasons why the protocol refuses; the target then stays sealed."""
-    study = paper.study
-    if not is_locked(paper.folder):
-        reasons = [] if study.store.entries("lock") else study.refusals()
-        if reasons:
-            write_json(paper.folder / REFUSAL, reasons)
-            return ChapterResult(f"refused, the target stays sealed: {'; '.join(reasons)}", (REFUSAL,))
-        study.lock()
-    content = study.store.entries("lock")[-1].content
-    return ChapterResult(
-        f"{content['candidate']}, seed {content['seed']} (the {content['seed_rule']} one), frozen by five hashes; "
-        f"checkpoint {content['checkpoint_sha256'][:12]}",
-        (LOCK,),
-    )
 
 
 def initialisation(paper: PaperRun) -> ChapterResult:

@@ -1,4 +1,7 @@
-"""A declared ablation: arms and seeds, and whether the paper's condition of opening for it holds on the source."""
+"""What the ledger holds of decisions: who led at each seed count of a confirmation, and what was declared.
+
+Of a declared ablation: arms and seeds, and whether the paper's condition of opening for it holds on the source.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +12,7 @@ from crossfeed.errors import ConfigError
 from crossfeed.study.record.score import Score, has_numbers
 from crossfeed.study.record.store import UNFINISHED, Store
 
+CONFIRMATION, PASSED_OVER = "confirmation", "passed over"  # kinds of entries
 RMSE_COMPONENTS = ("clean", "schema_drop", "masked", "long_horizon")
 CONDITION = "all rmse components better on source validation"
 
@@ -99,13 +103,6 @@ def compare(control: Mapping[int, Mapping[str, float]], variant: Mapping[int, Ma
 def declarations(store: Store) -> list[Declaration]:
     """All of them, in the order in which they were made."""
     return [Declaration.recorded(entry.content) for entry in store.entries("declaration")]
-
-
-# Who led at each seed count: what a confirmation found, and its entry in the ledger.
-
-
-# The kinds of their entries.
-CONFIRMATION, PASSED_OVER = "confirmation", "passed over"
 
 
 @dataclass(frozen=True, slots=True)

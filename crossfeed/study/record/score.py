@@ -1,18 +1,23 @@
-"""The composite score of the paper and its robust twin, both computed from the per-run components alone.
+"""Outcomes of runs, the two scores that rank them, and the rules of each protocol, one of which says what decides.
+
+The composite score of the paper and its robust twin are both computed from the per-run components alone.
 
 Lower is better. Each component is standardised within the pool of valid runs, weighted and summed; a run whose latents
 collapsed after fine-tuning or whose forecasts hardly use the commands pays a penalty; a candidate's score is the mean
 over its valid seeds, of which it needs two to be ranked. The paper standardises by mean and standard deviation, so a
 single value in another unit flattens everybody else; the robust twin uses median and MAD, and a scale-free
 self-supervised component. A network without latents has no such component: in a pool of such runs it is left out, and
-the others share its weight."""
+the others share its weight.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean, median, pstdev
+from statistics import fmean
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 from crossfeed.errors import ConfigError
 from crossfeed.files import file_hash
@@ -32,6 +37,9 @@ WEIGHTS: dict[str, float] = {
 }
 COLLAPSE_PENALTY = 3.0
 WEAK_COMMAND_PENALTY = 1.0
+OUTCOME = "outcome.json"
+# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
+COLLAPSED = "latents collapsed"
 FEWEST_SEEDS = 2  # a single valid seed, as of the paper's large model, is no evidence
 
 
@@ -81,12 +89,10 @@ def run_scores(outcomes: Sequence[RunOutcome], by: Score) -> dict[tuple[str, int
     valid = [run for run in outcomes if not run.invalid]
     weights = weights_of(valid)
     _check_finite(valid, weights)
-    totals = [COLLAPSE_PENALTY * run.collapsed + WEAK_COMMAND_PENALTY * run.weak_command for run in valid]
-    for name, weight in weights.items():
-        values = [_component(run, name, by) for run in valid]
-        standardised = _ordinary(values) if by == "paper" else _robust(values)
-        totals = [total + weight * value for total, value in zip(totals, standardised, strict=True)]
-    return {(run.candidate, run.seed): total for run, total in zip(valid, totals, strict=True)}
+    totals = np.array([COLLAPSE_PENALTY * run.collapsed + WEAK_COMMAND_PENALTY * run.weak_command for run in valid])
+    for name, weight in weights.items() if valid else ():
+        totals = totals + weight * _standardised([_component(run, name, by) for run in valid], by)
+    return {(run.candidate, run.seed): float(total) for run, total in zip(valid, totals, strict=True)}
 
 
 def rank(outcomes: Sequence[RunOutcome], by: Score = "robust") -> list[CandidateScore]:
@@ -139,25 +145,15 @@ def _mean(values: Iterable[float]) -> float:
     return fmean(found) if found else math.inf
 
 
-def _ordinary(values: Sequence[float]) -> list[float]:
-    """Mean and standard deviation."""
-    return _standardised(values, fmean(values), pstdev(values)) if values else []
-
-
-def _robust(values: Sequence[float]) -> list[float]:
-    """Median and MAD; where more than half the values are equal the mean deviation stands in, so others still count."""
-    if not values:
-        return []
-    centre = median(values)
-    deviations = [abs(value - centre) for value in values]
-    return _standardised(values, centre, 1.4826 * median(deviations) or 1.2533 * fmean(deviations))
-
-
-def _standardised(values: Sequence[float], centre: float, spread: float) -> list[float]:
-    """A component that varies by rounding errors only says nothing and contributes nothing."""
-    if spread <= 1e-9 * max(abs(value) for value in values):
-        return [0.0] * len(values)
-    return [(value - centre) / spread for value in values]
+def _standardised(values: Sequence[float], by: Score) -> np.ndarray:
+    """By mean and standard deviation, or by median and MAD; where more than half the values are equal the mean
+    deviation stands in, so others still count. What varies by rounding errors only contributes nothing."""
+    each = np.array(values, dtype=float)
+    centre, spread = each.mean(), each.std()
+    if by == "robust":
+        away = np.abs(each - np.median(each))
+        centre, spread = np.median(each), 1.4826 * np.median(away) or 1.2533 * away.mean()
+    return (each - centre) / spread if spread > 1e-9 * np.abs(each).max() else np.zeros_like(each)
 
 
 def _component(run: RunOutcome, name: str, by: Score) -> float:
@@ -179,14 +175,6 @@ def _check_finite(runs: Sequence[RunOutcome], weights: Mapping[str, float]) -> N
                 expected="a run that is complete, or marked invalid with a reason",
                 remedy="Run the search again for it, or inspect its bundle.",
             )
-
-
-# What runs leave behind, and what they bring to the ranking of candidates or a comparison of arms.
-
-
-OUTCOME = "outcome.json"
-# How the reason begins when a run is invalid because its latents collapsed, although it forecasts.
-COLLAPSED = "latents collapsed"
 
 
 def outcomes(store: Store, stages: Iterable[str] | None = None) -> list[RunOutcome]:
@@ -266,9 +254,6 @@ def artefacts(run_folder: Path) -> dict[str, str]:
     """SHA-256 of every file a run leaves behind, apart from its log and its lock."""
     files = (path for path in sorted(run_folder.iterdir()) if path.is_file() and not path.name.startswith("."))
     return {path.name: file_hash(path) for path in files if path.name not in (OUTCOME, "log.txt")}
-
-
-# What the name of a protocol decides, and nothing else does: preset, score, lock, rule of ingest; and its candidates.
 
 
 LockedSeed = Literal["median", "best"]

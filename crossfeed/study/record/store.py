@@ -1,6 +1,8 @@
 """The study's SQLite file: its protocol, its runs and its ledger, safe against kills and against several processes.
 
-Write-ahead logging with full sync: what `transaction` has left is on disk, what it has not left never happened."""
+Write-ahead logging with full sync: what `transaction` has left is on disk, what it has not left never happened. What
+makes a study the one it was is checked here too: the version of its protocol, its tables, the package's source files.
+"""
 
 import hashlib
 import json
@@ -20,6 +22,8 @@ from crossfeed.study.record import ledger
 
 Status = Literal["pending", "running", "finished", "invalid"]
 UNFINISHED = ("pending", "running")
+# Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
+PROTOCOL_VERSION = 4
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS protocol (content TEXT NOT NULL) STRICT",
@@ -229,13 +233,6 @@ class Store:
 
 def _begun(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'protocol'").fetchone() is not None
-
-
-# What makes a study the one it was: the version of its protocol, its source tables, the package's source files.
-
-
-# Raised whenever the meaning of a study changes, so that numbers of different meanings never meet in one table.
-PROTOCOL_VERSION = 4
 
 
 def check_version(store: Store) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crossfeed.demo.paper import settings, source, target
+from crossfeed.demo.paper import settings, source, story
 from crossfeed.demo.paper.settings import EXTENTS, Extent, PaperSettings
 from crossfeed.demo.paper.source import PaperRun
 from crossfeed.demo.paper.story import run_paper
@@ -50,7 +50,7 @@ CHANGES: tuple[tuple[Any, str, Any], ...] = (
     (source, "MINIMUM_SEEDS", 2),
     (PaperSettings, "initialisation_seeds", 1),
     (source, "NO_LATENT", ("likelihood_only",)),
-    (target, "BASELINES", ("persistence", "mlp")),
+    (story, "BASELINES", ("persistence", "mlp")),
     (ready, "READY", READY | {name: replace(READY[name], arms={arm: READY[name].arms[arm]}) for name, arm in ARMS}),
     # After eight steps no model listens to the commands; the lock is not what is tested here.
     (lock, "refusals", lambda _: []),

@@ -9,7 +9,8 @@ from crossfeed.demo.paper.made import arm_runs, of_channel_nll, of_channels, of_
 from crossfeed.demo.paper.published import published
 from crossfeed.demo.paper.settings import PaperSettings
 from crossfeed.demo.paper.source import PaperRun, make_tables
-from crossfeed.demo.paper.story import IDENTITY, LOCK, chapters, run_paper
+from crossfeed.demo.paper.story import chapters, run_paper
+from crossfeed.demo.selection import lock
 from crossfeed.errors import ConfigError, CrossfeedError, LogError, TableError
 from crossfeed.files import locked, read_sealed
 from crossfeed.logs.log_formats import log_format_named
@@ -113,7 +114,7 @@ def test_a_refused_lock_leaves_the_target_sealed_and_the_rest_goes_on(
     monkeypatch.setattr(Study, "refusals", lambda _: ["weak use of the commands"])
     shutil.copytree(told / "raw", paper.folder / "raw")
     assert "went into the vault" in source.seal(paper).sentence
-    assert "weak use" in source.lock(paper).sentence
+    assert "weak use" in lock(paper.folder).sentence
     for chapter in chapters(paper):
         if chapter.name in ("no_latent", "opening", "revin", "second_opening", "release"):
             assert "refused" in chapter.work().sentence
@@ -121,7 +122,10 @@ def test_a_refused_lock_leaves_the_target_sealed_and_the_rest_goes_on(
 
 
 def test_two_at_once_in_one_folder_are_told_so(told: Path, micro: PaperSettings) -> None:
-    with locked(told / LOCK), pytest.raises(ConfigError, match="Another process works through the paper"):
+    with (
+        locked(told / ".paper.lock"),
+        pytest.raises(ConfigError, match="works on a run through the paper"),
+    ):
         run_paper(PaperRun(told, micro))
 
 
@@ -129,7 +133,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(ConfigError, match="is not the folder of"):
         run_paper(PaperRun(tmp_path, PaperSettings(size="tiny", seeds=2)))
-    assert not (tmp_path / IDENTITY).exists()
+    assert not (tmp_path / "paper.json").exists()
 
 
 def test_logs_are_named_once(tmp_path: Path) -> None:

@@ -1,18 +1,15 @@
-"""Every difference between the paper, its authors' public code and this package that no table of settings shows.
+"""The differences between the paper, its authors' public code and this package that no table of settings shows.
 
-The rows are data (differences.yaml): docs/method.md holds their rendering between two marks, and each has a test named
-after it in
-tests/study/test_differences.py that runs the code. `python -m crossfeed.study.differences docs/method.md` renders anew.
+The rows are data (differences.yaml): method.md holds their rendering between two marks, and each has a test named after
+it in tests/study/test_differences.py that runs the code. `python docs/differences.py` renders anew.
 """
 
-import sys
 from dataclasses import astuple, dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import yaml
 
+ROWS, PAGE = Path(__file__).with_suffix(".yaml"), Path(__file__).with_name("method.md")
 BEGIN, END = "<!-- differences: begin -->", "<!-- differences: end -->"
 HEADS = ("item", "paper", "its authors' code", "`paper` here", "`mended` and `crossfeed`", "where")
 
@@ -29,11 +26,9 @@ class Difference:
     where: str
 
 
-@cache
 def differences() -> tuple[Difference, ...]:
     """The rows of differences.yaml, in its order."""
-    content = files("crossfeed.study").joinpath("differences.yaml").read_text(encoding="utf-8")
-    return tuple(Difference(**row) for row in yaml.safe_load(content))
+    return tuple(Difference(**row) for row in yaml.safe_load(ROWS.read_text(encoding="utf-8")))
 
 
 def table() -> str:
@@ -51,5 +46,4 @@ def rendered(page: str) -> str:
 
 
 if __name__ == "__main__":
-    document = Path(sys.argv[1])
-    document.write_text(rendered(document.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(rendered(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
