@@ -1,5 +1,6 @@
 """The canonical table: rows of sensors and commands in contiguous groups, in one Parquet file.
 
+It needs numpy and pyarrow only, so that a prepared table opens on a bare training machine.
 N rows, C sensors, A commands; NaN in memory is null in the file and means "absent", never zero.
 """
 
@@ -190,9 +191,12 @@ class Table(ShownByTables):
 
     def to_polars(self) -> "polars.DataFrame":
         """All rows with machine, session, run, program, time, channels and extras as columns; null where absent."""
-        from crossfeed.logs.parquet import to_frame
+        import polars as pl
 
-        return to_frame(self)
+        from crossfeed.logs.parquet import to_arrow
+
+        frame = pl.DataFrame(pl.from_arrow(to_arrow(self)))
+        return frame.with_columns(pl.col(name).cast(pl.String) for name in KEYS)
 
     def to_pandas(self) -> Any:
         """The rows as a pandas frame; NaN where absent."""
@@ -224,10 +228,13 @@ class Table(ShownByTables):
 
     def write(self, path: Path | str) -> None:
         """Write the Parquet file and, beside it, the manifest as readable JSON; each appears whole or not at all."""
-        from crossfeed.logs.parquet import write_table
+        import pyarrow.parquet as pq
 
+        from crossfeed.logs.parquet import to_arrow
+
+        arrow = to_arrow(self)
         with atomic_file(path) as temporary:
-            write_table(self, temporary)
+            pq.write_table(arrow, temporary, compression="zstd")
         write_json(manifest_path(path), self.manifest)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from crossfeed.errors import ConfigError, CrossfeedError, StorageError
 from crossfeed.files import CHECKSUM, __version__, atomic_file, checksum, plain, storage_error, verify
+from crossfeed.logs.parquet import column
 from crossfeed.show.tables import plural
 from crossfeed.training.data import TrainingData
 from crossfeed.training.run_config import RunConfig
@@ -22,10 +23,11 @@ LOG = "log.txt"  # in the folder of a run: what a person would want to read afte
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:
     """Write all epochs so far; a column that a stage does not have is null there."""
-    import polars as pl
+    import pyarrow
     import pyarrow.parquet
 
-    table = pl.DataFrame(rows, infer_schema_length=None).to_arrow()
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = pyarrow.table({name: column([row.get(name) for row in rows]) for name in columns})
     table = table.replace_schema_metadata({CHECKSUM: checksum(plain(table.to_pylist()))})
     with atomic_file(path) as temporary:
         pyarrow.parquet.write_table(table, temporary)

@@ -77,7 +77,8 @@ def _foreign(path: Path, frame: pl.DataFrame) -> list[Subject]:
     if not signals:
         raise TableError(f"{path} has no numeric column.", expected="at least one column of numbers")
     subjects = []
-    groups = groups_of(frame.with_columns(pl.col(name).alias(key) for key, name in keys.items()), path.stem)
+    named = frame.select(pl.col(name).cast(pl.String).alias(key) for key, name in keys.items())
+    groups = groups_of(named.to_arrow() if keys else frame.to_arrow(), path.stem)
     for machine, of_machine in groups_by_machine(groups).items():
         rows = row_numbers(of_machine)
         steps = np.diff(time[rows]) if time is not None else np.zeros(0)
