@@ -130,7 +130,7 @@ def test_plans_are_compared(house: House, moment: tuple[pl.DataFrame, pl.DataFra
     assert answer.readings[0] in repr(answer)
     assert "as planned" in answer._repr_html_()
     assert len(answer.plot(["spindle_power"]).axes) >= 3
-    with pytest.raises(ConfigError, match="absent"):
+    with pytest.raises(ConfigError, match="none of the forecast"):
         answer.plot(["x_torque"])
 
 
