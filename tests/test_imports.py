@@ -12,7 +12,7 @@ import crossfeed
 
 ROOT = Path(crossfeed.__file__).parent
 # A plain installation has none of these; modules that need one say so.
-EXTRAS = ["triton", "ray", "lightgbm", "fastapi", "starlette", "uvicorn", "asyncua", "aiomqtt", "amqtt"]
+EXTRAS = ["ray", "lightgbm", "fastapi", "starlette", "uvicorn", "asyncua", "aiomqtt", "amqtt"]
 EXTRAS += ["prometheus_client", "gymnasium", "stable_baselines3", "onnx", "onnxruntime"]
 # What Windows lacks. The libraries are imported first: they have their own ways around it.
 EVERY_MODULE = f"""
